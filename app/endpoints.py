@@ -294,7 +294,7 @@ def _make_open(context: AppContext, batches: BatchContext) -> Callable[..., Gene
             "steps": [asdict(step) for step in found.task.steps],
             "num_frames": len(found.outputs),
             "duration_s": found.clip.duration_s,
-            "settings": asdict(found.config),
+            "settings": found.provenance.config,
             **scored,
         }
 

@@ -128,8 +128,9 @@ class Run:
 
     @property
     def provenance(self) -> Provenance:
-        """Provenance of the outputs and scores; an imported run has no settings of a stream."""
+        """Provenance of the outputs and scores; a setting that the ``run.json`` of a saved run lacks is unknown."""
         config = {} if "imported" in self.settings else asdict(self.config)
+        config = {name: value for name, value in config.items() if name in self.settings.get("config", config)}
         settings = {**self.settings, "model_digest": self.model_digest, "config": config}
         if self.task.questions:
             settings["asked_in_run"] = describe_questions(self.task.questions)

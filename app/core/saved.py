@@ -45,7 +45,7 @@ def read_saved_run(
         live=None if record is None else record.live,
         name=folder.path.resolve().name,
         is_finished=True,
-        settings={**settings, **encoder},
+        settings={"config": {}, **settings, **encoder},
     )
 
 

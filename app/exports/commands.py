@@ -23,11 +23,12 @@ from stepscope.app.exports.options import (
     TracesOptions,
     WriteOptions,
 )
+from stepscope.app.exports.rows import explain_no_predictions
 from stepscope.app.formatting import format_wishes
 from stepscope.app.reviews.assignments import assign_videos, measure_work, measure_workloads, read_assignments
 from stepscope.app.reviews.review import Review, fold_actions, review_agreement, review_disagreements
 from stepscope.app.reviews.store import check_store_location, open_store, read_review
-from stepscope.engine.io.files import digest_file, write_json
+from stepscope.engine.io.files import digest_file, replace_files, write_json
 from stepscope.engine.plurals import format_count
 from stepscope.eval.annotations.corrected_samples import CorrectedSample
 from stepscope.eval.annotations.corrections import TurnName
@@ -47,6 +48,8 @@ def write(options: WriteOptions) -> int:
     name = options.split_name or re.sub(r"\W", "_", split.stem)
     write_export(options.out, videos, file_format=options.format, split=name)
     print(f"{format_count(len(videos), 'video')}: {options.out}")
+    if problem := explain_no_predictions(videos):
+        print(problem, file=sys.stderr)
     problems = [f"failed: {video.video_id}: {video.problem}" for video in videos if video.problem]
     return _report([video.corrected for video in videos if video.corrected], problems)
 
@@ -60,10 +63,11 @@ def traces(options: TracesOptions) -> int:
         raise ValueError(f"the split has no video {', '.join(sorted(absent))}; check --video")
     source = read_provenance(run)
     chosen = [sample for sample in samples if not options.video or sample.video_id in options.video]
-    path = options.out / f"{source.run}-traces.csv"
-    write_traces(path, iter_traced_videos(run, chosen), signals=run.signals())
-    write_json(options.out / f"{source.run}-provenance.json", asdict(source))
-    print(f"{format_count(len(chosen), 'video')}: {path}")
+    name = f"{source.run}-traces.csv"
+    with replace_files(options.out) as new:
+        write_traces(new / name, iter_traced_videos(run, chosen), signals=run.signals())
+        write_json(new / f"{source.run}-provenance.json", asdict(source))
+    print(f"{format_count(len(chosen), 'video')}: {options.out / name}")
     return 0
 
 

@@ -13,14 +13,18 @@ from stepscope.app.exports.elan import write_eaf
 from stepscope.app.exports.rows import ROW_TYPES, ReviewedVideo, Tables, build_tables, column_types
 from stepscope.app.exports.spans import write_webvtt
 from stepscope.app.exports.videollm_online import write_videollm_online
-from stepscope.engine.io.files import write_csv, write_json
+from stepscope.engine.io.files import replace_files, write_csv, write_json
 from stepscope.eval.runs.folder import RunFolder, output_path
 
 
 def write_csv_tables(folder: Path, tables: Tables) -> None:
-    """Write one CSV file per table, named after the table; each file is written atomically."""
-    for name, row in ROW_TYPES.items():
-        write_csv(folder / f"{name}.csv", map(asdict, getattr(tables, name)), columns=list(column_types(row)))
+    """Write one CSV file per table, named after the table, together; ``predictions.csv`` only if there are any."""
+    with replace_files(folder) as new:
+        for name, row in ROW_TYPES.items():
+            if name == "predictions" and not tables.predictions:
+                (folder / f"{name}.csv").unlink(missing_ok=True)  # of an earlier export
+                continue
+            write_csv(new / f"{name}.csv", map(asdict, getattr(tables, name)), columns=list(column_types(row)))
 
 
 def write_json_tables(path: Path, tables: Tables) -> None:

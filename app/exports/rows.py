@@ -204,6 +204,15 @@ def build_tables(videos: Iterable[ReviewedVideo]) -> Tables:
     )
 
 
+def explain_no_predictions(videos: Sequence[ReviewedVideo]) -> str:
+    """Return why an export has no predictions, with the cure; an empty text if it has any."""
+    if any(output.updates or output.response for video in videos for output in video.outputs):
+        return ""
+    if any(video.outputs for video in videos):
+        return "No predictions are exported: the run is silent"
+    return "No predictions are exported: no run with outputs is chosen"
+
+
 def _predictions(video: ReviewedVideo) -> Iterator[PredictionRow]:
     for output in video.outputs:
         texts = [("update", text) for text in output.updates]

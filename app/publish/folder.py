@@ -6,7 +6,6 @@ import unicodedata
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Final
 
 import yaml
@@ -16,6 +15,7 @@ from stepscope.app.figures.charts.layout import PLOTLY_PATH
 from stepscope.app.style.colours import css_variables
 from stepscope.engine.io.files import write_json
 from stepscope.engine.io.json_records import read_record
+from stepscope.eval.runs.output_folder import lock_folder
 
 MAX_SLUG_LENGTH: Final = 48
 
@@ -31,7 +31,7 @@ def file_stem(number: int, video_id: str) -> str:
 
 
 MARKER: Final = "publish.json"
-"""File that marks a published folder and lists its entries."""
+"""File that marks a published folder and lists its files; of an earlier version the entries of the folder alone."""
 
 
 class _Marker(BaseModel):
@@ -42,42 +42,76 @@ class _Marker(BaseModel):
 def replace_folder(out: Path) -> Iterator[Path]:
     """Yield a new folder that takes the place of ``out`` when the block ends without an exception.
 
-    Otherwise ``out`` stays as it was. Raises ``ValueError``, before the block begins, if ``out`` exists and holds
-    anything that was not published.
+    Otherwise ``out`` stays as it was; after a kill between the two renames the next call brings it back. Raises
+    ``ValueError``, before the block begins, if ``out`` exists and holds anything that was not published, and after it
+    for a file that was put in meanwhile.
     """
     out = out.resolve()
-    check_replaceable(out)
-    out.parent.mkdir(parents=True, exist_ok=True)
-    with TemporaryDirectory(prefix=".publish.", dir=out.parent, ignore_cleanup_errors=True) as staging:
-        new, old = Path(staging, "new"), Path(staging, "old")
+    with _open_staging(out) as staging:
+        new, old = staging / "new", staging / "old"
+        _check_published(out, out)
+        shutil.rmtree(old, ignore_errors=True)  # of a publish that was killed after both renames
+        shutil.rmtree(new, ignore_errors=True)
         new.mkdir()
         yield new
-        write_json(new / MARKER, {"entries": sorted([MARKER, *(path.name for path in new.iterdir())])})
-        try:
-            if out.exists():
-                out.rename(old)
-            new.rename(out)
-        except BaseException:
-            if old.exists() and not out.exists():
-                old.rename(out)
-            raise
+        write_json(new / MARKER, {"entries": sorted([MARKER, *_list_files(new)])})
+        if out.exists():
+            out.rename(old)
+            _check_published(old, out)  # here, where nobody can put a file into it any more
+        new.rename(out)
+        shutil.rmtree(old, ignore_errors=True)
 
 
 def check_replaceable(out: Path) -> None:
-    """Raise ``ValueError`` if a path exists and is not an empty folder or one that holds only published entries."""
-    if not out.exists():
+    """Raise ``ValueError`` if a path exists and is not an empty folder or one that holds only published files.
+
+    The earlier folder of a publish that was killed is brought back first.
+    """
+    with _open_staging(out):
+        _check_published(out, out)
+
+
+@contextmanager
+def _open_staging(out: Path) -> Iterator[Path]:
+    """Yield the locked folder beside ``out`` where the new one is written, and the earlier one lies for a moment."""
+    staging = out.parent / f".publish.{out.name}"
+    old = staging / "old"
+    staging.mkdir(parents=True, exist_ok=True)
+    with lock_folder(staging):
+        try:
+            _bring_back(old, out)
+            yield staging
+        finally:
+            _bring_back(old, out)
+            shutil.rmtree(staging if not old.exists() else staging / "new", ignore_errors=True)
+
+
+def _bring_back(old: Path, out: Path) -> None:
+    if old.exists() and not out.exists():
+        old.rename(out)
+
+
+def _list_files(folder: Path) -> list[str]:
+    """Return the paths in a folder; that of a folder ends with a slash, which entries of earlier versions lack."""
+    paths = folder.rglob("*")
+    return [path.relative_to(folder).as_posix() + "/" * (path.is_dir() and not path.is_symlink()) for path in paths]
+
+
+def _check_published(folder: Path, out: Path) -> None:
+    """Raise ``ValueError``, which names ``out``, unless a folder is missing, empty or only holds published files."""
+    if not folder.exists():
         return
-    if not out.is_dir():
+    if not folder.is_dir():
         raise ValueError(f"{out} is a file; choose another --out")
-    found = {path.name for path in out.iterdir()}
-    if not found:
+    if not any(folder.iterdir()):
         return
     try:
-        published = set(read_record(_Marker, out / MARKER).entries)
+        published = set(read_record(_Marker, folder / MARKER).entries)
     except (FileNotFoundError, ValueError):
         raise ValueError(f"{out} exists and was not written by stepscope publish; choose another --out") from None
-    if foreign := sorted(found - published):
-        raise ValueError(f"{out} holds {foreign[0]!r}, which stepscope publish did not write; move it away")
+    foreign = (name for name in sorted(_list_files(folder)) if not published & {name, name.partition("/")[0]})
+    if name := next(foreign, "").rstrip("/"):
+        raise ValueError(f"{out} holds {name!r}, which stepscope publish did not write; move it away")
 
 
 _STATIC: Final = Path(__file__).parent / "static"

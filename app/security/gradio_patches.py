@@ -23,7 +23,7 @@ from gradio.state_holder import SessionState, StateHolder
 from jinja2 import FunctionLoader
 from starlette.datastructures import FormData, Headers
 
-from stepscope.app.security.identity import client_address, current_user, current_visitor, signed_in
+from stepscope.app.security.identity import claim_session, client_address, current_user, current_visitor, signed_in
 from stepscope.app.security.limits import declared_size
 from stepscope.engine.io.files import show_turns
 from stepscope.engine.turns import take_turns
@@ -34,6 +34,7 @@ MAX_SESSIONS: Final = 1000
 MAX_SESSION_CHARS: Final = 100
 """Longest name of a session; Gradio's has 11 characters."""
 _LONG_SESSION: Final = f"The name of a session has at most {MAX_SESSION_CHARS} characters."
+_FOREIGN_SESSION: Final = "This session is of another user; load the page again."
 
 MAX_EVENTS: Final = 64
 """Events of one user, or of one address without accounts, that wait, run or are unread."""
@@ -131,6 +132,8 @@ def share_queue() -> None:
     async def push_own(queue: Queue, body: Any, request: Any, username: str | None) -> Any:
         if len(body.session_hash or "") > MAX_SESSION_CHARS:
             return False, _LONG_SESSION, "error"
+        if username and not claim_session(body.session_hash or "", username):
+            return False, _FOREIGN_SESSION, "error"
         for user, own in list(kept.items()):
             kept[user] = {name: event for name, event in own.items() if is_kept(queue, name, *event)}
             if not kept[user]:

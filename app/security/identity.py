@@ -3,10 +3,11 @@
 import math
 import os
 import time
+from collections import OrderedDict
 from contextvars import ContextVar
 from ipaddress import IPv6Address, ip_network
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from starlette.requests import Request
 from starlette.types import Scope
@@ -62,6 +63,29 @@ def lacks_login(scope: Scope) -> bool:
     """Return whether the page has ``--auth`` users, and a request comes from none of them."""
     page = scope.get("app")
     return getattr(page, "auth", None) is not None and signed_in(Request(scope)) is None
+
+
+_MAX_SESSIONS: Final = 10_000
+_session_users = OrderedDict[str, str]()
+"""The signed-in user of each Gradio session, by its name; the latest ones."""
+
+
+def claim_session(session: str, user: str) -> bool:
+    """Bind a session to the signed-in user who uses it first; return whether it is that user's."""
+    owner = _session_users.setdefault(session, user)
+    _session_users.move_to_end(session)
+    if len(_session_users) > _MAX_SESSIONS:
+        _session_users.popitem(last=False)
+    return owner == user
+
+
+def is_foreign_stream(scope: Scope) -> bool:
+    """Return whether a request reads the events of a session of another signed-in user."""
+    if scope["type"] != "http" or not scope["path"].endswith("/queue/data"):
+        return False
+    request = Request(scope)
+    owner = _session_users.get(request.query_params.get("session_hash", ""))
+    return owner is not None and owner != signed_in(request)
 
 
 def needs_login() -> bool:

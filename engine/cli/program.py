@@ -10,7 +10,8 @@ import os
 import re
 import sys
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import MISSING, dataclass, fields
 from io import TextIOWrapper
 from itertools import pairwise
@@ -31,6 +32,10 @@ T = TypeVar("T")
 MARKERS: Final = (DisallowNone, PositionalMetavarFromFieldName)
 _COMMANDS: Final = re.compile(r"\x1b(?!\[[\d;]*[mAK])|[\x80-\x9f]")
 """Starts of commands to a terminal, such as of one that writes its clipboard, without those of colours and bars."""
+_CONTROLS: Final = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
+"""Characters that a text of a file may not bring into an output; they are the starts of all commands to a terminal."""
+_MOVES: Final = re.compile(r"(\n|\x1b\[A)*")
+"""What a progress bar writes to move to its line."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,7 +110,31 @@ def parse(options: type[T], arguments: Sequence[str], *, prog: str) -> T:
 
 
 def _show_turns_by(write: Callable[[str], int]) -> Callable[[str], int]:
-    return lambda text: write(_COMMANDS.sub(lambda found: f"\\x{ord(found[0]):02x}", show_turns(text)))
+    return lambda text: write(_escape(_COMMANDS, show_turns(text)))
+
+
+def _escape(characters: re.Pattern[str], text: str) -> str:
+    return characters.sub(lambda found: f"\\x{ord(found[0]):02x}", text)
+
+
+@contextmanager
+def _escaped_controls() -> Iterator[None]:
+    """Escape control characters in what a command writes: it prints texts of files, and no colours.
+
+    A terminal shows coloured warnings, so that ``_show_turns_by`` alone escapes there.
+    """
+    writers = [(stream, stream.write) for stream in (sys.stdout, sys.stderr)]
+
+    def escape_by(write_plain: Callable[[str], int]) -> Callable[[str], int]:
+        return lambda text: write_plain(text if _MOVES.fullmatch(text) else _escape(_CONTROLS, text))
+
+    for stream, write_plain in writers[: 1 if sys.stderr.isatty() else 2]:
+        setattr(stream, "write", escape_by(write_plain))  # noqa: B010 - mypy refuses the assignment
+    try:
+        yield
+    finally:
+        for stream, write_plain in writers:
+            setattr(stream, "write", write_plain)  # noqa: B010
 
 
 def _run_command(command: Command, words: Sequence[str], *, prog: str) -> int:
@@ -117,7 +146,7 @@ def _run_command(command: Command, words: Sequence[str], *, prog: str) -> int:
         except SystemExit as stop:
             return int(stop.code or 0)
         function = load_object(command.function)
-        with handle_interrupts():
+        with handle_interrupts(), _escaped_controls():
             return function(options) or 0
     except BrokenPipeError:
         raise

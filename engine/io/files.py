@@ -12,11 +12,12 @@ import json
 import math
 import os
 import re
+import shutil
 import stat
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from io import BufferedReader, FileIO, TextIOWrapper
 from itertools import chain
 from pathlib import Path
@@ -262,6 +263,50 @@ def atomic_write(path: Path, *, binary: bool = False) -> Iterator[IO[Any]]:
         if isinstance(error, OSError) and is_disk_full(error) and error.filename is None:
             raise OSError(error.errno, error.strerror, str(path)) from error
         raise
+
+
+_STAGED: Final = ".staged."
+_WHOLE: Final = ".whole"
+"""Folder of files that belong together, all of them written, on their way into the folder that has it."""
+
+
+@contextmanager
+def replace_files(folder: Path) -> Iterator[Path]:
+    """Yield a new folder whose files replace those of ``folder`` together when the block ends without an exception.
+
+    After an exception, a full disk or a kill, ``folder`` has the earlier files. A kill between the replacements leaves
+    the rest of the new files to ``finish_files``, which every reader of the set calls. The caller is the only writer.
+    """
+    finish_files(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=_STAGED, dir=folder, ignore_cleanup_errors=True) as staged:
+        new = Path(staged, "new")
+        new.mkdir()
+        yield new
+        for path in new.iterdir():
+            with path.open("rb") as file:
+                os.fsync(file.fileno())
+        new.rename(folder / _WHOLE)
+    finish_files(folder)
+
+
+def finish_files(folder: Path) -> None:
+    """Finish a replacement of ``replace_files`` that was interrupted; two programs may do so at once."""
+    if (folder / _WHOLE).is_dir():
+        for path in (folder / _WHOLE).iterdir():
+            with suppress(FileNotFoundError):  # another program moved it
+                path.replace(folder / path.name)
+        with suppress(FileNotFoundError):
+            (folder / _WHOLE).rmdir()
+
+
+def discard_staged(folder: Path) -> None:
+    """Remove what a program left in a folder that was killed while it wrote; finish a replacement of whole files."""
+    finish_files(folder)
+    for left in folder.glob(f"{_STAGED}*"):
+        shutil.rmtree(left, ignore_errors=True)
+    for partial in folder.glob(".*.part"):
+        partial.unlink(missing_ok=True)
 
 
 def is_disk_full(error: BaseException) -> bool:

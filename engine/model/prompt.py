@@ -14,6 +14,7 @@ from transformers import PreTrainedTokenizerBase
 from stepscope.engine.control.prompt_codec import SUMMARY_REQUEST, PromptCodec
 from stepscope.engine.errors import CheckpointError, ContextError, first_line
 from stepscope.engine.io.files import replace_surrogates
+from stepscope.engine.model.bounded import run_bounded
 from stepscope.engine.records import Step
 
 UPDATE_TOKEN = "[DST]"
@@ -64,9 +65,9 @@ def find_token(tokenizer: PreTrainedTokenizerBase, token: str) -> int | None:
 
 def render_template(tokenizer: PreTrainedTokenizerBase, messages: list[dict[str, Any]], **options: bool) -> str:
     """Return messages as the chat template of a tokenizer writes them. Raises ``CheckpointError``."""
-    try:
-        return str(tokenizer.apply_chat_template(messages, tokenize=False, **options))
-    except Exception as error:  # a template is a program, which can fail with any error
+    try:  # a template is a program, which need not end
+        return run_bounded(lambda: str(tokenizer.apply_chat_template(messages, tokenize=False, **options)))
+    except (ValueError, OSError) as error:
         raise CheckpointError(
             f"the chat template cannot write messages of texts and images: {first_line(error)}; add that of the "
             "processor to the folder, as chat_template.json or chat_template.jinja"

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedTokenizerBase
 
-from stepscope.engine.io.files import atomic_write
+from stepscope.engine.io.files import atomic_write, replace_files
 from stepscope.engine.model.files.checkpoint_files import HEADS_FILE, read_tensor, stored_tensors, write_tensors
 from stepscope.engine.model.heads import save_heads
 from stepscope.engine.model.preprocessing import Normalization
@@ -28,25 +28,27 @@ def save_model(
 ) -> None:
     """Write a checkpoint folder that ``load_model`` reads: model, tokenizer with chat template, and heads file.
 
+    All files replace earlier ones together, so that a kill or a full disk never leaves two models mixed.
+
     ``base`` is the folder of the checkpoint that the model was trained from. Tensors that require no gradient are
     copied from it byte for byte, so that features of its frozen encoder stay valid. Other tensors are written in the
     dtype that they have there, or in ``dtype`` if it lacks them. ``silent_id`` is the token that means silence,
     and ``decision_policy`` the policy of a model that is trained to decide by it.
     """
-    folder.mkdir(parents=True, exist_ok=True)
     is_tied = model.vlm.lm_head.weight is model.vlm.get_input_embeddings().weight
     state = _saved_state(model, dtype=dtype, base=base)
     if is_tied:
         state.pop("lm_head.weight", None)
-    write_tensors(folder / "model.safetensors", state, {"format": "pt"})
     silent_token = None if silent_id is None else tokenizer.convert_ids_to_tokens(silent_id)
-    save_heads(folder / HEADS_FILE, model, silent_token=silent_token, decision_policy=decision_policy)
     config = copy.deepcopy(model.vlm.config)
     config.tie_word_embeddings = config.text_config.tie_word_embeddings = is_tied  # the actual state of the weights
     for part in (config, config.text_config, config.vision_config):
         part.dtype = state["model.text_model.embed_tokens.weight"].dtype
-    config.save_pretrained(folder)
-    save_inputs(folder, model, tokenizer, normalization=normalization)
+    with replace_files(folder) as new:
+        write_tensors(new / "model.safetensors", state, {"format": "pt"})
+        save_heads(new / HEADS_FILE, model, silent_token=silent_token, decision_policy=decision_policy)
+        config.save_pretrained(new)
+        save_inputs(new, model, tokenizer, normalization=normalization)
 
 
 def save_inputs(

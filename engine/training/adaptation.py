@@ -9,14 +9,13 @@ import json
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Final
 
 import torch
 from torch import Tensor
 
 from stepscope.engine.errors import CheckpointError
-from stepscope.engine.io.files import atomic_write, write_json
+from stepscope.engine.io.files import atomic_write, replace_files, write_json
 from stepscope.engine.model.checkpoint import Checkpoint
 from stepscope.engine.model.files.checkpoint_files import HEADS_FILE, read_object
 from stepscope.engine.model.files.image_processors import PROCESSOR_FILES
@@ -70,7 +69,11 @@ class Adaptation:
         return 4 * (3 * self.num_trained + result)
 
     def save(self, folder: Path) -> None:
-        """Write the checkpoint folder that ``load_model`` reads; each file is replaced atomically."""
+        """Write the checkpoint folder that ``load_model`` reads; all files are replaced together."""
+        with replace_files(folder) as new:
+            self._write(new)
+
+    def _write(self, folder: Path) -> None:
         checkpoint = self.checkpoint
         if isinstance(checkpoint.model, HubModel):
             self._save_hub_model(folder, checkpoint.model)
@@ -94,23 +97,18 @@ class Adaptation:
     def _save_hub_model(self, folder: Path, model: HubModel) -> None:
         """Write the published layout, and the policy of the training."""
         checkpoint = self.checkpoint
-        folder.mkdir(parents=True, exist_ok=True)
-        with TemporaryDirectory(dir=folder) as written:
-            if self.adapter is None:
-                model.vlm.save_pretrained(written)
-            else:
-                shutil.copy(checkpoint.folder / "config.json", written)
-            checkpoint.prompt.tokenizer.save_pretrained(written)
-            for path in filter(Path.is_file, (checkpoint.folder / name for name in PROCESSOR_FILES)):
-                shutil.copy(path, written)
-            for path in Path(written).iterdir():
-                path.replace(folder / path.name)
+        if self.adapter is None:
+            model.vlm.save_pretrained(folder)
+        else:
+            shutil.copy(checkpoint.folder / "config.json", folder)
+        checkpoint.prompt.tokenizer.save_pretrained(folder)
+        for path in filter(Path.is_file, (checkpoint.folder / name for name in PROCESSOR_FILES)):
+            shutil.copy(path, folder)
         write_json(folder / TRAINING_FILE, {"decision_policy": self.decision_policy})
 
     def _save_heads(self, folder: Path) -> None:
         """Write the files beside an adapter of a SmolVLM."""
         checkpoint, model = self.checkpoint, self.checkpoint.smolvlm
-        folder.mkdir(parents=True, exist_ok=True)
         tokenizer = checkpoint.smolvlm_prompt.tokenizer
         silent = None if self.silent_id is None else tokenizer.convert_ids_to_tokens(self.silent_id)
         rows: Tensor | None = None

@@ -1,8 +1,8 @@
 """A training session: steps, and at intervals validation, the result folder and a saved state to continue from.
 
 The folder has the best checkpoint so far, and in ``training/`` the state (``state.safetensors``), the validations
-(``log.csv``) and the curves of ``engine.training.curves``. Each file is replaced atomically. A killed session loses
-at most the steps since the last interval, and repeats them exactly.
+(``log.csv``) and the curves of ``engine.training.curves``. The files of the checkpoint are replaced together, others
+one by one. A killed session loses at most the steps since the last interval, and repeats them exactly.
 """
 
 import json
@@ -16,7 +16,7 @@ from typing import Any, Final, Generic
 
 from safetensors.torch import load_file
 
-from stepscope.engine.io.files import atomic_write, load_json, write_csv
+from stepscope.engine.io.files import atomic_write, discard_staged, load_json, write_csv
 from stepscope.engine.model.files.checkpoint_files import open_tensors, write_tensors
 from stepscope.engine.training.config import Schedule
 from stepscope.engine.training.curves import (
@@ -69,9 +69,8 @@ def prepare_folder(out: Path, *, needed_bytes: int, resume: bool) -> None:
     if out.exists() and not out.is_dir():
         raise ValueError(f"--out {out} is a file; name a folder")
     has_state = (out / WORK_FOLDER / _STATE).is_file()
-    content = (
-        [entry.name for entry in out.iterdir() if entry.name not in (WORK_FOLDER, ".lock")] if out.exists() else []
-    )
+    found = out.iterdir() if out.exists() else ()
+    content = [entry for entry in found if entry.name != WORK_FOLDER and not entry.name.startswith(".")]  # locks, parts
     is_begun = has_state or (bool(content) and (out / WORK_FOLDER / PROGRESS_FILE).is_file())
     if is_begun and not resume:
         raise ValueError(f"--out {out} holds a training run already; continue it with --resume, or name a new folder")
@@ -125,6 +124,8 @@ class Session(Generic[B]):
         self._settings = json.loads(json.dumps(dict(settings)))
         self._validate, self._export, self._check_stop = validate, export, check_stop
         self._path = folder / WORK_FOLDER / _STATE
+        if processes.is_main:
+            discard_staged(folder)
         if self._path.is_file():
             self._load()
 

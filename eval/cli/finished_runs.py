@@ -4,9 +4,8 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
-from stepscope.engine.io.files import replace_nan, to_json, write_csv, write_json
+from stepscope.engine.io.files import replace_files, replace_nan, to_json, write_csv, write_json
 from stepscope.engine.io.hub_cache import name_file
 from stepscope.engine.plurals import format_count
 from stepscope.eval.cli.options import CompareOptions, ImportOptions, RescoreOptions
@@ -63,12 +62,10 @@ def score(options: RescoreOptions) -> int:
         if scored.text_problem is not None and has_texts:
             raise ValueError(f"text scores cannot be computed, so that the folder keeps its: {scored.text_problem}")
         settings = {**settings, **asdict(scoring)}
-        with TemporaryDirectory(dir=options.run, prefix=".score.") as staged:
-            write_json(Path(staged) / "run.json", relative_split(settings, options.run))
+        with replace_files(options.run) as staged:
+            write_json(staged / "run.json", relative_split(settings, options.run))
             settings |= {"split": name_file(split.path), **encoder.settings()}
-            write_tables(Path(staged), scored, settings)
-            for path in Path(staged).iterdir():
-                path.replace(options.run / path.name)
+            write_tables(staged, scored, settings)
     changes = [f"split {name_file(split.path)}"] if options.split else []
     changes += [
         f"{name} {new or 'none'}" + ("" if old == new else f" (before: {old or 'none'})")
@@ -177,7 +174,7 @@ def _print_comparison(found: Comparison, options: CompareOptions, scoring: Score
     a, b = map(_with_remark, (options.run_a, options.run_b))
     print(f"A is {a}, B is {b}; {format_count(len(found.videos), 'video')}")
     print(f"both scored as A: {describe_scoring(asdict(scoring))}\n")
-    print(format_differences(found.differences))
+    print(format_differences(found.differences, found.labels))
     print(f"\n{TESTS}")
     if found.states_problem:
         print(f"\nupdates and states are not compared, nor their failures: {found.states_problem}")

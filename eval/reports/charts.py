@@ -15,6 +15,7 @@ from pydantic import BaseModel
 from typing_extensions import TypedDict  # pydantic needs this one before Python 3.12
 
 from stepscope.engine.decisions.signals import SignalSpec
+from stepscope.engine.io.files import finish_files
 from stepscope.engine.io.json_records import Count, Finite, FiniteOrNan, read_record
 from stepscope.eval.metrics.counts import Pool, ratio
 from stepscope.eval.metrics.decisions import DecisionCounts, is_probability, summarize_decisions, total_counts
@@ -219,4 +220,5 @@ def _histogram(values: Values) -> list[dict[str, float]]:
 
 def read_charts(folder: Path) -> Mapping[str, Any]:
     """Read ``charts.json``. Raises ``FileNotFoundError`` without it, and ``ValueError`` with its name and the field."""
+    finish_files(folder)
     return read_record(_Charts, folder / "charts.json").model_dump()

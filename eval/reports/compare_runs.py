@@ -14,7 +14,7 @@ from stepscope.engine.records import frame_at
 from stepscope.eval.data.samples import Sample, Split
 from stepscope.eval.matching.turns import Encode
 from stepscope.eval.metrics.counts import NO_INTERVAL
-from stepscope.eval.metrics.definitions import GROUPS, METRICS, NUM_FAILURES
+from stepscope.eval.metrics.definitions import GROUPS, MACHINE_SCORES, METRICS, NUM_FAILURES
 from stepscope.eval.metrics.failures import failure_score
 from stepscope.eval.metrics.matched_video import FAILURE_KINDS
 from stepscope.eval.metrics.score import VideoAnalysis, VideoCounts, score_counts
@@ -33,8 +33,10 @@ FEW_VIDEOS: Final = 20
 """With fewer videos, bootstrap intervals are too narrow; see ``eval.metrics.definitions``."""
 FAILURE_SCORES: Final = (NUM_FAILURES, *map(failure_score, FAILURE_KINDS))
 """The number of failures, in total and of each kind; no further counts are compared."""
+_STATE_FAILURES: Final = frozenset(failure_score(kind) for kind in FAILURE_KINDS if kind.endswith(("update", "state")))
+RESPONSE_FAILURES: Final = "response failures"
+"""Name of the total where updates and states, and so their failures, are not compared."""
 _BY_GROUP: Final = {group.name: frozenset(metric.name for metric in group.metrics) for group in GROUPS}
-_TIMES: Final = _BY_GROUP["System"]
 _SKIPPED: Final = {"frames_per_s"} | _BY_GROUP["Teacher-forced"]
 
 
@@ -68,6 +70,11 @@ class Comparison:
     states_problem: str = ""
     """Why updates and states are not compared; empty if they are."""
 
+    @property
+    def labels(self) -> Mapping[str, str]:
+        """Names of scores that count less than their own name says."""
+        return {NUM_FAILURES: RESPONSE_FAILURES} if self.states_problem else {}
+
 
 def find_common_split(a: RunFolder, b: RunFolder, *, given: Path | None = None) -> Path:
     """Return the file of the split of two runs, or ``given``. Raises ``ValueError`` unless they can be compared."""
@@ -93,25 +100,29 @@ def compare_runs(
         for metric in METRICS
         if metric.name in FAILURE_SCORES or not (metric.is_detail or metric.is_count or metric.name in _SKIPPED)
     ]
+    problem = "; ".join(f"{folder.path.name} has none" for folder in folders if not folder.has_states())
+    hidden = _STATE_FAILURES if problem else frozenset[str]()
     of_a, of_b = ([analysis.counts for analysis in of_run] for of_run in zip(*analyzed.values(), strict=True))
     differences = compare_scores(of_a, of_b, kind=VideoCounts, score=score_counts, num_resamples=num_resamples)
     times_problem = _explain_time_difference(folders, list(analyzed))
     roles = {"assistant", "update"} if all(folder.has_states() for folder in folders) else {"assistant"}
     compared = {
-        name: _drop_difference(found) if times_problem and name in _TIMES else found
+        name: _drop_test(found, keeps_difference=not times_problem) if name in MACHINE_SCORES else found
         for name in shown
-        if (found := differences.get(name)) is not None and not (math.isnan(found.a) or math.isnan(found.b))
+        if name not in hidden
+        and (found := differences.get(name)) is not None
+        and not (math.isnan(found.a) or math.isnan(found.b))
     }
     return Comparison(
         differences=correct_differences(compared),
         videos=tuple(
-            _compare_video(sample, *analyzed[sample.video_id], roles=roles)
+            _compare_video(sample, *analyzed[sample.video_id], roles=roles, hidden=hidden)
             for sample in split.samples
             if sample.video_id in analyzed
         ),
         left_out=left_out,
         times_problem=times_problem,
-        states_problem="; ".join(f"{folder.path.name} has none" for folder in folders if not folder.has_states()),
+        states_problem=problem,
     )
 
 
@@ -149,7 +160,10 @@ def _analyze_both(
     return analyzed, left_out
 
 
-def _compare_video(sample: Sample, a: VideoAnalysis, b: VideoAnalysis, *, roles: Set[str]) -> ComparedVideo:
+def _compare_video(
+    sample: Sample, a: VideoAnalysis, b: VideoAnalysis, *, roles: Set[str], hidden: Set[str]
+) -> ComparedVideo:
+    not_compared = dict.fromkeys(hidden, math.nan)
     num_frames = min(a.counts.system.num_frames, b.counts.system.num_frames)
     references = [
         number
@@ -158,7 +172,7 @@ def _compare_video(sample: Sample, a: VideoAnalysis, b: VideoAnalysis, *, roles:
     ]
     return ComparedVideo(
         video_id=sample.video_id,
-        scores=(score_counts(a.counts), score_counts(b.counts)),
+        scores=({**score_counts(a.counts), **not_compared}, {**score_counts(b.counts), **not_compared}),
         turns=tuple(compare_turns(a.judged, b.judged, references=references)),
     )
 
@@ -181,5 +195,7 @@ def _explain_time_difference(folders: Sequence[RunFolder], video_ids: Sequence[s
     return ""
 
 
-def _drop_difference(found: Difference) -> Difference:
-    return replace(found, difference=math.nan, interval=NO_INTERVAL, p_value=math.nan, distance_p_value=None)
+def _drop_test(found: Difference, *, keeps_difference: bool) -> Difference:
+    """Return a time in two runs without a test: all videos of a run share the load of its machine."""
+    difference = found.difference if keeps_difference else math.nan
+    return replace(found, difference=difference, interval=NO_INTERVAL, p_value=math.nan, distance_p_value=None)

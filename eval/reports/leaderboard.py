@@ -20,7 +20,7 @@ from stepscope.eval.data.samples import Sample, Split
 from stepscope.eval.matching.grading import CosineBands
 from stepscope.eval.matching.turns import Encode
 from stepscope.eval.metrics.counts import NO_INTERVAL, Counts, Interval, Pool, bootstrap
-from stepscope.eval.metrics.definitions import BEST_VALUES, METRICS, Metric, compute_loss, find_metric
+from stepscope.eval.metrics.definitions import BEST_VALUES, MACHINE_SCORES, METRICS, Metric, compute_loss, find_metric
 from stepscope.eval.metrics.matched_video import Measure
 from stepscope.eval.metrics.score import MEASURES, VideoAnalysis, analyze_video
 from stepscope.eval.protocols.registry import PROTOCOLS
@@ -270,7 +270,7 @@ def _find_best(
     ties: set[str] = set()
     for metric, column in columns.items():
         losses = {name: compute_loss(column, found[metric]) for name, found in values.items()}
-        if len(counts) > 1 and not any(map(math.isnan, losses.values())):
+        if len(counts) > 1 and metric not in MACHINE_SCORES and not any(map(math.isnan, losses.values())):
             leaders[metric] = min(losses, key=lambda name, losses=losses: losses[name])  # type: ignore[misc]
             first, second, *_ = sorted(losses.values())
             if column.is_shown_zero(second - first):

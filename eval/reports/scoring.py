@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from stepscope.engine.io.files import write_csv, write_json
+from stepscope.engine.io.files import replace_files, write_csv, write_json
 from stepscope.eval.data.samples import Sample, Split
 from stepscope.eval.matching.grading import COSINE_JUDGE, Grade, NamedJudge
 from stepscope.eval.matching.turns import DEFAULT_ENCODER, Encode, ZeroCost
@@ -222,15 +222,16 @@ def compute_video_scores(counts: VideoCounts, *, score_texts: ScoreTexts = undef
 
 
 def write_tables(folder: Path, run: ScoredRun, settings: Mapping[str, Any]) -> None:
-    """Write ``videos.csv``, ``columns.csv``, ``moments.csv``, ``metrics.json`` and ``charts.json``, each atomically."""
+    """Write ``videos.csv``, ``columns.csv``, ``moments.csv``, ``metrics.json`` and ``charts.json`` together."""
     scoring = describe_scoring({**settings, "judge": run.judge})
-    write_csv(folder / "videos.csv", [{**row, "scoring": scoring} for row in run.rows])
     names = [field.name for field in fields(VideoMoment)]
-    write_csv(folder / "moments.csv", map(asdict, run.moments), columns=names)
-    write_columns(folder / "columns.csv")
     problems = {"text_problem": run.text_problem, "errors": run.errors, "warnings": run.warnings}
     content = {"judge": run.judge, **problems, **asdict(run.report)}
     if run.signals:
         content["signal_scores"] = run.signals
-    write_json(folder / "charts.json", run.charts)
-    write_json(folder / "metrics.json", {**settings, **content})
+    with replace_files(folder) as new:
+        write_csv(new / "videos.csv", [{**row, "scoring": scoring} for row in run.rows])
+        write_csv(new / "moments.csv", map(asdict, run.moments), columns=names)
+        write_columns(new / "columns.csv")
+        write_json(new / "charts.json", run.charts)
+        write_json(new / "metrics.json", {**settings, **content})

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import pandas as pd
 
-from stepscope.engine.io.files import open_text, unescape_formula
+from stepscope.engine.io.files import finish_files, open_text, unescape_formula
 from stepscope.engine.io.json_records import reading, short_repr
 from stepscope.engine.plurals import format_count
 from stepscope.eval.annotations.corrections import VERDICTS
@@ -54,6 +54,7 @@ def read_moments(folder: Path) -> pd.DataFrame:
 
     A table that did not change is kept in memory. Raises ``ValueError`` for an invalid file, and if there is none.
     """
+    finish_files(folder)
     path = folder / "moments.csv"
     try:
         found = path.stat()

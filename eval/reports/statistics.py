@@ -21,7 +21,10 @@ from stepscope.eval.metrics.values import Numbers
 
 SIGNIFICANCE_LEVEL: Final = 0.05
 """Two runs are separated where a p-value is below it."""
-TESTS: Final = "p: paired permutation test; corrected: Benjamini-Hochberg over all compared scores"
+TESTS: Final = (
+    "p: paired permutation test; corrected: Benjamini-Hochberg over all compared scores; times and memory have no p: "
+    "all videos of a run share the load of its machine"
+)
 WrongIn = Literal["both", "only A", "only B", "neither"]
 Key = TypeVar("Key")
 

@@ -13,7 +13,7 @@ from typing import Any, Final, TypeVar
 from pydantic import BaseModel, ConfigDict
 from typing_extensions import TypedDict  # pydantic needs this one before Python 3.12
 
-from stepscope.engine.io.files import open_text, replace_surrogates_in, unescape_formula
+from stepscope.engine.io.files import finish_files, open_text, replace_surrogates_in, unescape_formula
 from stepscope.engine.io.json_records import Count, Finite, read_record, reading
 from stepscope.eval.reports.charts import read_charts
 
@@ -43,6 +43,7 @@ class _Metrics(BaseModel):
 
 def read_metrics(folder: Path) -> Mapping[str, Any]:
     """Read ``metrics.json``: the scores, None if undefined, and the settings."""
+    finish_files(folder)
     return read_record(_Metrics, folder / "metrics.json").model_dump()
 
 
@@ -53,6 +54,7 @@ def read_video_rows(folder: Path) -> Sequence[Row]:
 
 def read_table(path: Path, columns: Sequence[str], read: Callable[[Cells], T]) -> list[T]:
     """Read the rows of a CSV file, which must have these columns."""
+    finish_files(path.parent)
     with reading(path), open_text(path, newline="") as file:
         reader = csv.DictReader(file, strict=True)
         if missing := [name for name in columns if name not in (reader.fieldnames or ())]:

@@ -57,9 +57,10 @@ def tabulate_differences(differences: Mapping[str, Difference]) -> list[dict[str
     return [{"score": name, **found.columns(), "corrected_p": found.corrected_p} for name, found in differences.items()]
 
 
-def format_differences(differences: Mapping[str, Difference]) -> str:
-    """Return the scores of two compared runs and their differences, one line each."""
-    width = max(map(len, differences), default=0)
+def format_differences(differences: Mapping[str, Difference], labels: Mapping[str, str] | None = None) -> str:
+    """Return the scores of two compared runs and their differences, one line each; ``labels`` replace their names."""
+    names = {name: (labels or {}).get(name, name) for name in differences}
+    width = max(map(len, names.values()), default=0)
     lines = [f"{'':{width}} {'A':>9} {'B':>9} {'B - A':>9}  {'95 % interval':21} {'p':5} corrected"]
     for name, found in differences.items():
         metric = find_metric(name)
@@ -67,7 +68,7 @@ def format_differences(differences: Mapping[str, Difference]) -> str:
         change = "" if math.isnan(found.difference) else f"{found.difference:+.{0 if metric.is_count else 3}f}"
         interval = found.interval.describe(sign="+")
         tests = "" if math.isnan(found.p_value) else f"{found.p_value:.3f} {found.corrected_p:.3f}"
-        lines.append(f"{name:{width}} {values[0]:>9} {values[1]:>9} {change:>9}  {interval:21} {tests}".rstrip())
+        lines.append(f"{names[name]:{width}} {values[0]:>9} {values[1]:>9} {change:>9}  {interval:21} {tests}".rstrip())
     return "\n".join(lines)
 
 

@@ -7,7 +7,7 @@ cancels the run and leaves the finished videos; a later run with ``resume`` keep
 import time
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, closing, nullcontext
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +24,7 @@ from stepscope.engine.model.checkpoint_folder import (
 )
 from stepscope.engine.model.devices import resolve_device
 from stepscope.eval.data.samples import Sample, Split
-from stepscope.eval.runs.folder import RunFolder, VideoRecord, signal_settings
+from stepscope.eval.runs.folder import RunFolder, VideoRecord, explain_rerun, signal_settings
 from stepscope.eval.runs.pools.local_pool import make_process_pool
 from stepscope.eval.runs.pools.ray_pool import is_cluster, join_cluster
 from stepscope.eval.runs.pools.scheduler import Backend, run_scheduler
@@ -66,10 +66,11 @@ def run_batch(
         settings = build_run_settings(split, worker_config, list(backend.slots().values()))
         settings |= scoring or {}
         folder = stack.enter_context(RunFolder.open(out, settings, resume=resume))
-        pending, graphs = [], dict[str, None]()
+        pending, graphs, warnings = [], dict[str, None](), dict[str, str]()
         for sample in samples:
             record = folder.find_finished(sample)
             if record is None:
+                warnings[sample.video_id] = explain_rerun(folder.record(sample.video_id), sample)
                 folder.delete_video(sample.video_id)
                 pending.append(sample)
             else:
@@ -81,12 +82,15 @@ def run_batch(
         with closing(run_scheduler(pending, backend)) as events:
             for event in events:
                 if isinstance(event, VideoResult):
-                    folder.save_video(event.record, event.outputs)
-                    if event.record.graphs not in graphs:
-                        graphs[event.record.graphs] = None
+                    record = event.record
+                    if warning := warnings[record.video_id]:
+                        record = replace(record, warning="; ".join(filter(None, [record.warning, warning])))
+                    folder.save_video(record, event.outputs)
+                    if record.graphs not in graphs:
+                        graphs[record.graphs] = None
                         _write_graphs(folder, settings, graphs)
-                    counter.finish(event.record.video_id)
-                    yield FinishedVideo(record=event.record, is_kept=False)
+                    counter.finish(record.video_id)
+                    yield FinishedVideo(record=record, is_kept=False)
                 else:
                     yield counter.progress(event)
         yield counter.progress(())

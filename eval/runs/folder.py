@@ -28,7 +28,7 @@ from stepscope.engine.decisions.policies import DecisionPolicy, find_policy
 from stepscope.engine.decisions.signals import SignalSpec, describe_states
 from stepscope.engine.dialogue import STATES, fill_legality, initial_state
 from stepscope.engine.imports import import_uncollected
-from stepscope.engine.io.files import write_json
+from stepscope.engine.io.files import open_file, write_json
 from stepscope.engine.io.hub_cache import PREFIX, find_hub_file, parse_address
 from stepscope.engine.io.json_records import Amount, Count, short_repr
 from stepscope.engine.records import FrameOutput, GapReason, read_outputs, write_outputs
@@ -40,6 +40,9 @@ from stepscope.eval.runs.output_folder import Outcome, OutputFolder, RunSettings
 _PACKAGES: Final = ("torch", "transformers", "numpy")
 _RECORD: Final = ".record.json"
 _MAX_NAME_LENGTH: Final = 120
+_BLOCK: Final = 2**20
+_NUM_BLOCKS: Final = 256
+CHANGED: Final = "its entry in the split, or its video file, changed since the earlier run; it was run again"
 _CUT_NAME: Final = re.compile(r"~[0-9a-f]{16}$")
 """The end of the file name of a long id; a short id of this form is cut too, so that no two ids share a file."""
 NO_REFERENCE: Final = "has no reference, so it has no scores"
@@ -173,7 +176,7 @@ class RunFolder(OutputFolder):
     def find_finished(self, sample: Sample) -> VideoRecord | None:
         """Return the record of a sample whose outputs are complete and current, or None if it must be run again."""
         record = self.record(sample.video_id)
-        if record is None or record.error or record.source != digest_sample(sample):
+        if record is None or record.error or not is_outcome_of(record, sample):
             return None
         try:
             is_whole = len(self.outputs(sample)) == record.num_frames
@@ -305,13 +308,38 @@ def relative_split(settings: Mapping[str, Any], folder: Path) -> dict[str, Any]:
 
 
 def digest_sample(sample: Sample) -> str:
-    """Return a digest of a sample and the size of its video file, 16 hexadecimal digits; those of the Hub are fixed."""
+    """Return digests of a sample with the size of its video, and of the video's content, of 16 hexadecimal digits each.
+
+    The second is missing without the file, and for a file of the Hub, which never changes.
+    """
     path = sample.video_path
     is_kept = path is not None and os.path.exists(path) and find_hub_file(path) is None  # those of the Hub come later
     size = os.path.getsize(path) if path is not None and is_kept else None
     content = {**asdict(sample), "video_path": None if path is None else path.name, "size": size}
     del content["clock_s"]  # it is for the times of imported results, and changes no outputs
-    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]
+    digest = hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]
+    return f"{digest}-{digest_video(path)}" if path is not None and is_kept else digest
+
+
+def digest_video(path: Path) -> str:
+    """Return a digest of a video file; of one with more than ``_NUM_BLOCKS`` MiB, of as many from start to end."""
+    size, digest = os.path.getsize(path), hashlib.sha256()
+    with open_file(path) as file:
+        for start in (*range(0, size, max(_BLOCK, size // _NUM_BLOCKS)), max(0, size - _BLOCK)):
+            file.seek(start)
+            digest.update(file.read(_BLOCK))
+    return digest.hexdigest()[:16]
+
+
+def is_outcome_of(outcome: Outcome, sample: Sample) -> bool:
+    """Return whether an outcome is of this sample and this video file; earlier versions kept no digest of the file."""
+    source = digest_sample(sample)
+    return outcome.source in (source, source.partition("-")[0])
+
+
+def explain_rerun(outcome: Outcome | None, sample: Sample) -> str:
+    """Return the warning for a sample that is run again, since its outcome is not of this sample; empty if it is."""
+    return CHANGED if outcome is not None and not outcome.error and not is_outcome_of(outcome, sample) else ""
 
 
 def output_path(folder: Path, video_id: str) -> Path:

@@ -18,6 +18,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict
 
 from stepscope.engine.config import StreamConfig
 from stepscope.engine.decisions.signals import SignalSpec, check_signals
+from stepscope.engine.io.files import discard_staged, finish_files
 from stepscope.engine.io.json_records import read_record
 from stepscope.eval.matching.turns import ZeroCost
 
@@ -140,13 +141,13 @@ class OutputFolder(ABC):
         path.mkdir(parents=True, exist_ok=True)
         with lock_folder(path):
             folder.check(settings, resume=resume)
-            for partial in path.glob(".*.part"):  # of a program that was killed while it wrote
-                partial.unlink(missing_ok=True)
+            discard_staged(path)
             folder.write_settings(settings)
             yield folder
 
     def _read_settings(self, schema: type[BaseModel], name: str) -> dict[str, Any] | None:
         """Return the content of the file with the settings. Returns None and raises ``ValueError`` as ``settings``."""
+        finish_files(self.path)
         try:
             return read_record(schema, self.path / name).model_dump(exclude_unset=True)
         except FileNotFoundError:
@@ -186,11 +187,11 @@ class OutputFolder(ABC):
 
 
 @contextmanager
-def lock_folder(path: Path) -> Iterator[None]:
+def lock_folder(path: Path, *, timeout_s: float = 0) -> Iterator[None]:
     """Lock a folder for writing. Raises ``FolderRefusedError`` if it cannot, or a different program holds the lock."""
     lock = FileLock(path / _LOCK, thread_local=False)  # a sweep of the page may end in a different thread
     try:
-        lock.acquire(timeout=0)
+        lock.acquire(timeout=timeout_s)
     except Timeout as error:
         raise FolderRefusedError(
             f"{path} is being written by another program; wait for it, or name a new folder"

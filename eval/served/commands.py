@@ -21,6 +21,7 @@ from stepscope.engine.video.reader import probe, read_frames
 from stepscope.eval.data.loading import read_split
 from stepscope.eval.data.samples import Sample, build_task
 from stepscope.eval.recorder import RunRecorder
+from stepscope.eval.runs.folder import digest_video
 from stepscope.eval.runs.imports.system_output import find_by_names
 from stepscope.eval.served.answer_log import AnswerLog, open_answers
 from stepscope.eval.served.chat import Endpoint
@@ -58,7 +59,7 @@ def run_video(options: RunVideoOptions) -> int | None:
         "task": asdict(task),
         "fps": fps,
         "excerpt": excerpt and asdict(excerpt),
-        "size": options.video.stat().st_size,
+        "video": digest_video(options.video),
     }
     name = options.video.stem if sample is None else sample.video_id
     with (

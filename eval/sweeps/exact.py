@@ -22,7 +22,7 @@ from stepscope.eval.metrics.counts import Pool
 from stepscope.eval.metrics.score import VideoCounts, score_counts
 from stepscope.eval.reports.scoring import ScoreSettings, describe_scoring
 from stepscope.eval.runs.batch import build_run_settings, parse_devices
-from stepscope.eval.runs.folder import digest_sample, explain_missing, explain_no_reference, read_policy
+from stepscope.eval.runs.folder import explain_missing, explain_no_reference, explain_rerun, is_outcome_of, read_policy
 from stepscope.eval.runs.pools.worker import load_checkpoint
 from stepscope.eval.runs.worker_messages import WorkerConfig
 from stepscope.eval.sweeps.folder import SweepFolder, SweptVideo, write_sweep
@@ -95,6 +95,8 @@ def run_sweep(
         folder = stack.enter_context(SweepFolder.open(out, settings, resume=resume))
         stack.callback(torch.set_num_threads, torch.get_num_threads())  # load_checkpoint changes it
         pending = [sample for sample in split.samples if not _is_finished(folder, sample, grid)]
+        before = {sample.video_id: folder.video(sample.video_id, num_points=len(grid)) for sample in pending}
+        warnings = {sample.video_id: explain_rerun(before[sample.video_id], sample) for sample in pending}
         counter = _ProgressCounter(pending, num_videos=len(split.samples), num_points=len(grid))
         yield counter.progress()
         if pending:
@@ -104,7 +106,8 @@ def run_sweep(
             with closing(steps):
                 for step in steps:
                     if step.swept is not None:
-                        folder.save_video(step.swept)
+                        texts = filter(None, [step.swept.warning, warnings[step.swept.video_id]])
+                        folder.save_video(replace(step.swept, warning="; ".join(texts)))
                     counter.handle(step)
                     if step.is_point_end or counter.is_due():
                         yield counter.progress(step)
@@ -171,7 +174,7 @@ def _write_scores(folder: SweepFolder, split: Split, grid: Grid, settings: Mappi
 
 def _is_finished(folder: SweepFolder, sample: Sample, grid: Grid) -> bool:
     video = folder.video(sample.video_id, num_points=len(grid))
-    return video is not None and not video.error and video.source == digest_sample(sample)
+    return video is not None and not video.error and is_outcome_of(video, sample)
 
 
 def build_sweep_settings(run_settings: Mapping[str, Any], grid: Grid, scoring: ScoreSettings) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field, PlainValidator
 
 from stepscope.engine.decisions.policies import find_policy
 from stepscope.engine.decisions.signals import SignalSpec
-from stepscope.engine.io.files import Cell, write_csv, write_json
+from stepscope.engine.io.files import Cell, replace_files, write_csv, write_json
 from stepscope.engine.io.json_records import Count, Finite, FiniteOrNan, short_repr
 from stepscope.eval.metrics.counts import Counts
 from stepscope.eval.metrics.score import VideoCounts
@@ -124,17 +124,18 @@ class SweepFolder(OutputFolder):
 
 
 def write_sweep(folder: Path, scores: GridScores, settings: Mapping[str, Any], **more: Any) -> None:
-    """Write ``sweep.csv``, then ``sweep.json`` with the settings, the scores and ``more`` fields."""
+    """Write ``sweep.csv`` and ``sweep.json`` together, the latter with settings, scores and ``more`` fields."""
     points = [
         {**dict(zip(_THRESHOLDS, pair, strict=True)), **of_point}
         for pair, of_point in zip(scores.grid.pairs(), scores.points, strict=True)
     ]
     signals = {decides: asdict(spec) for decides, spec in scores.grid.specs.items()}
     names: dict[str, Cell] = {f"{decides}_signal": spec["name"] for decides, spec in signals.items()}
-    write_csv(folder / "sweep.csv", [{**names, **point, "scoring": scores.basis} for point in points])
     of_split = {name: getattr(scores, name) for name in _OF_SPLIT} | ({"signals": signals} if signals else {})
     of_split["decision_policy"] = scores.grid.policy.name
-    write_json(folder / "sweep.json", {"settings": settings, **of_split, **more, "points": points})
+    with replace_files(folder) as new:
+        write_csv(new / "sweep.csv", [{**names, **point, "scoring": scores.basis} for point in points])
+        write_json(new / "sweep.json", {"settings": settings, **of_split, **more, "points": points})
 
 
 def read_sweep(folder: Path) -> GridScores:

@@ -97,7 +97,9 @@ def compare(
         compared=compared,
         said=said,
         failures=compare_tables.draw_differences(
-            {name: found.differences[name] for name in FAILURE_SCORES}, notes=notes
+            {name: score for name, score in found.differences.items() if name in FAILURE_SCORES},
+            notes=notes,
+            labels=found.labels,
         ),
         scores=compare_tables.draw_differences(scores, found.times_problem, notes=notes, is_folded=True),
         **sort_videos(batches, compared, metric)._asdict(),

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any, Final
 
 from stepscope.app.core.results import format_interval, round_score, score_table
@@ -27,13 +27,17 @@ def draw_differences(
     *,
     notes: tuple[str, str] = ("", ""),
     is_folded: bool = False,
+    labels: Mapping[str, str] | None = None,
 ) -> str:
     """Return the scores of both runs as an HTML table; significant differences are bold, with the better run.
 
     If ``is_folded``, those come first, and the others are folded by their group. With ``times_problem``, the reason
-    why times are not comparable, times have no difference. ``notes`` are in the headings of the runs.
+    why times are not comparable, times have no difference. ``notes`` are in the headings of the runs, and ``labels``
+    replace the names of scores.
     """
-    rows = {name: _difference_row(find_metric(name), found) for name, found in differences.items()}
+    metrics = {name: find_metric(name) for name in differences}
+    metrics |= {name: replace(metrics[name], label=label) for name, label in (labels or {}).items() if name in metrics}
+    rows = {name: _difference_row(metrics[name], found) for name, found in differences.items()}
     if not rows:
         return ""
     groups: dict[str, list[Mapping[str, Any]]] = {"": list(rows.values())}

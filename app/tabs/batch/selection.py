@@ -7,8 +7,8 @@ from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
 from functools import partial
+from html import escape
 from pathlib import Path
-from threading import Lock
 from typing import Any, Final, NamedTuple
 
 import gradio as gr
@@ -22,7 +22,6 @@ from stepscope.app.formatting import as_sentence
 from stepscope.app.reviews.store import ReviewStore, read_review
 from stepscope.app.templates import render, render_note
 from stepscope.engine.errors import EngineError
-from stepscope.engine.io.files import write_json
 from stepscope.engine.plurals import format_count
 from stepscope.eval.data.samples import Split
 from stepscope.eval.data.vocabulary import CAUSE_PREFIX, read_vocabulary
@@ -34,8 +33,6 @@ from stepscope.eval.reports.table_files import Row, read_results
 
 ALL_VIDEOS: Final = "all videos"
 MAX_NAME_CHARS: Final = 60
-MAX_SLICES: Final = 200
-_SAVING: Final = Lock()
 
 
 class OfferedSelection(NamedTuple):
@@ -130,12 +127,16 @@ def choose_kind(batches: BatchContext, name: str | None, event: gr.EventData) ->
 def make_filter(
     batches: BatchContext, name: str | None, order: str, only: Sequence[str] | None, part: str | None
 ) -> VideoFilter:
-    """Return the filter of the table: an order, and the videos of ``choose_videos``."""
-    return VideoFilter(order, choose_videos(batches, name, only, part))
+    """Return the filter of the table: an order, and the videos of ``choose_videos``; none of an unreadable slice."""
+    try:
+        return VideoFilter(order, choose_videos(batches, name, only, part))
+    except ValueError as error:
+        gr.Warning(escape(as_sentence(error)))
+        return VideoFilter(order, frozenset())
 
 
 def read_slices(batches: BatchContext, name: str | None) -> Mapping[str, Sequence[str]]:
-    """Return the slices of the split of a run, as ids of videos by name; empty if they cannot be read."""
+    """Return the slices of the split of a run, as ids of videos by name. Raises ``ValueError`` for a damaged file."""
     path = _slices_path(batches, name)
     return {} if path is None else slices.read_slices(path)
 
@@ -144,7 +145,11 @@ def save_slice(
     batches: BatchContext, name: str | None, only: Sequence[str] | None, part: str | None, called: str | None
 ) -> SavedSlice:
     """Save the shown videos as a slice of their split."""
-    return keep_slice(batches, name, choose_videos(batches, name, only, part), called)
+    try:
+        chosen = choose_videos(batches, name, only, part)
+    except ValueError as error:
+        return SavedSlice(result=render_note(as_sentence(error), is_problem=True))
+    return keep_slice(batches, name, chosen, called)
 
 
 def keep_slice(
@@ -161,12 +166,7 @@ def keep_slice(
             raise ValueError(
                 "select some of the videos first: all are shown" if chosen is None else "no video is selected"
             )
-        with _SAVING:
-            kept = {**read_slices(batches, name), called: sorted(chosen)}
-            if len(kept) > MAX_SLICES:
-                raise ValueError(f"a split has at most {MAX_SLICES} slices; save this one under the name of another")
-            path.parent.mkdir(parents=True, exist_ok=True)
-            write_json(path, {"slices": kept})
+        kept = slices.write_slice(path, called, sorted(chosen))
     except (ValueError, OSError) as error:
         return SavedSlice(result=render_note(as_sentence(error), is_problem=True))
     result = render_note(f"{called}: {format_count(len(chosen), 'video')} saved.")
@@ -212,11 +212,16 @@ def offer(batches: BatchContext, name: str | None, seen: str | None) -> OfferedS
 
     A changed list of runs is an event too: the selection and the result of the shown run ``seen`` are kept.
     """
-    traits, parts = list_traits(batches, name), [ALL_VIDEOS, *read_slices(batches, name)]
+    traits, parts, problem = list_traits(batches, name), [ALL_VIDEOS], ""
+    try:
+        parts += read_slices(batches, name)
+    except ValueError as error:
+        problem = render_note(as_sentence(error), is_problem=True)
     if name == seen:
-        return OfferedSelection(only=gr.Dropdown(choices=traits), part=gr.Dropdown(choices=parts))
+        result = problem or gr.skip()
+        return OfferedSelection(only=gr.Dropdown(choices=traits), part=gr.Dropdown(choices=parts), result=result)
     only = gr.Dropdown(choices=traits, value=[], multiselect=True)
-    return OfferedSelection(only=only, part=gr.Dropdown(choices=parts, value=ALL_VIDEOS), run=name, result="")
+    return OfferedSelection(only=only, part=gr.Dropdown(choices=parts, value=ALL_VIDEOS), run=name, result=problem)
 
 
 def _traits(batches: BatchContext, name: str | None) -> dict[str, frozenset[str]]:

@@ -135,6 +135,9 @@ class ChatSocket:
         try:
             loop = asyncio.get_running_loop()
             while (received := await self._socket.receive())["type"] != "websocket.disconnect":
+                if _is_refused(self._socket):  # the user logged out, which ends the connection, too
+                    await self._send("error", error="Log in on the page first.")
+                    break
                 content = received.get("bytes") or (received.get("text") or "").encode()
                 try:
                     message = await loop.run_in_executor(self._reader, read_message, content)

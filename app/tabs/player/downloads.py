@@ -5,7 +5,7 @@ page draws the timeline as SVG.
 """
 
 from collections.abc import Generator, Mapping
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, NoReturn
 from xml.etree.ElementTree import ParseError, XMLParser
@@ -127,7 +127,7 @@ def _draw_chart(run: Run, encode: Encode, event: gr.EventData, name: str) -> go.
     if analysis is None:
         raise ValueError(f"{CHARTS[name].title} needs a reference to score against; this video has none")
     results = Results(
-        metrics={"scores": score_counts(analysis.counts), "config": asdict(run.config), **run.scoring_settings},
+        metrics={"scores": score_counts(analysis.counts), "config": run.provenance.config, **run.scoring_settings},
         charts=build_chart_data([analysis]) | chart_signals(specs, [analysis]),
     )
     figure = CHARTS[name].draw(results, "dark" if read_event(event, "theme") == "dark" else "light")

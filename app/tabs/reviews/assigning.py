@@ -77,14 +77,20 @@ def show_queue(batches: BatchContext, reviews: ReviewContext, query: ReviewQuery
     known = {opinion.reviewer for found in review.events for opinion in found.opinions}
     known |= {one for found in assigned for one in found.reviewers}
     num_shared = sum(len(found.reviewers) > 1 for found in assigned)
+    slices, problem = list[str](), ""
+    try:
+        slices += _read_slices(batches, reviews, query)
+    except ValueError as error:
+        problem = as_sentence(error)
     return QueueView(
         said=status_line(_queue_words(name, mine, num_left, runs)),
         videos=_queue_rows(name, mine, review),
         following=gr.Button(interactive=num_left > 0),
         names=gr.Dropdown(choices=sorted(known | ({name} if name else set()))),
-        slices=gr.Dropdown(choices=[ALL_VIDEOS, *_read_slices(batches, reviews, query)]),
+        slices=gr.Dropdown(choices=[ALL_VIDEOS, *slices]),
         shared=status_line(
-            f"{format_count(len(assigned), 'video')} of {len(samples)} assigned, {num_shared} to several reviewers."
+            problem
+            or f"{format_count(len(assigned), 'video')} of {len(samples)} assigned, {num_shared} to several reviewers."
             + ("" if assigned else " Type the names of reviewers and press Assign: their progress is listed here.")
         ),
         workloads=_workload_rows(assigned, review, only=name if is_blind else None),

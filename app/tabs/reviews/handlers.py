@@ -204,6 +204,8 @@ def _export_words(written: Export, review: Review) -> Any:
     sentences = [f"{written.path.name} has {format_count(written.num_videos, 'video')}."]
     if review.only is not None:
         sentences.append(f"It contains only the reviews of {review.only}.")
+    if written.no_predictions:
+        sentences.append(as_sentence(written.no_predictions))
     if written.num_without_reference:
         sentences.append(
             f"Omitted, since this page has no reference for them: {written.num_without_reference} uploads."

@@ -16,7 +16,7 @@ from stepscope.app.exports.corrected_split import write_corrected_split
 from stepscope.app.exports.elan_edits import MissingTierError
 from stepscope.app.exports.folder import gather_videos, import_eaf
 from stepscope.app.exports.formats import EXPORT_FORMATS, write_export
-from stepscope.app.exports.rows import ReviewedVideo
+from stepscope.app.exports.rows import ReviewedVideo, explain_no_predictions
 from stepscope.app.reviews.review import Review
 from stepscope.app.reviews.store import ReviewStore, read_review
 from stepscope.app.security.identity import reviewer_of, signed_in
@@ -127,6 +127,8 @@ class Export:
     """Number of corrections that no longer fit the source."""
     problems: Mapping[str, str]
     """Errors of reading the outputs of the run, by video."""
+    no_predictions: str = ""
+    """Why it has no predictions; empty if it has any, or is a corrected split."""
 
 
 def write_zip(
@@ -176,6 +178,7 @@ def write_zip(
         num_conflicts=sum(len(found.conflicts) for found in corrected),
         num_unusable=sum(len(found.unusable) for found in corrected),
         problems={video.video_id: video.problem for video in videos if video.problem},
+        no_predictions="" if content in SPLIT_EXPORTS else explain_no_predictions(videos),
     )
 
 

@@ -11,6 +11,7 @@ from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntry
 from huggingface_hub.utils.tqdm import are_progress_bars_disabled, disable_progress_bars, enable_progress_bars
 
 from stepscope.engine.errors import CheckpointError, first_line
+from stepscope.engine.io.files import finish_files
 from stepscope.engine.model.files.bundled import BUNDLED_CHECKPOINTS
 from stepscope.engine.model.files.checkpoint_files import ADAPTER_FILE
 
@@ -41,6 +42,7 @@ def download(path_or_id: str | Path) -> Path:
     """Return a folder, that of a bundled checkpoint, or that of a hub id once it is downloaded; no pickle is."""
     folder = Path(path_or_id)
     if folder.exists():
+        finish_files(folder)
         return folder
     if str(path_or_id) in BUNDLED_CHECKPOINTS:
         return BUNDLED_CHECKPOINTS[str(path_or_id)]

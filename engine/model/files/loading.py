@@ -16,6 +16,7 @@ from transformers import (
 
 from stepscope.engine.config import Quantization
 from stepscope.engine.errors import CheckpointError, first_line
+from stepscope.engine.model.bounded import forbid_panics
 from stepscope.engine.model.files.checkpoint_files import read_object
 from stepscope.engine.model.files.hub import LOAD_LOCK
 from stepscope.engine.model.prompt import find_token
@@ -24,11 +25,16 @@ MAX_LAYERS: Final = 1000
 TEMPLATE_FILES: Final = ("processor_config.json", "chat_template.json")
 """Files of a processor that may hold its chat template, the first one first."""
 _COUNTS: Final = re.compile("(num|n)_(.+_)?(layers?|experts)|depth")
+_SIZES: Final = re.compile(
+    "(hidden|intermediate|out_hidden|vocab|patch|image|temporal_patch|spatial_merge|embed)_(size|dim)|head_dim|depth|"
+    "num_(attention_heads|key_value_heads|hidden_layers|heads|channels)|max_position_embeddings|scale_factor"
+)
+"""Numbers of a configuration that are positive in every model; libraries divide by them."""
 
 
 def load_complete(kind: Any, folder: Path, dtype: torch.dtype, **options: Any) -> Any:
     """Load a model of transformers from safetensors, with all its weights."""
-    _check_depth(folder / "config.json", read_object(folder / "config.json"))
+    _check_sizes(folder / "config.json", read_object(folder / "config.json"))
     try:
         with LOAD_LOCK:
             model, report = kind.from_pretrained(
@@ -47,13 +53,15 @@ def load_complete(kind: Any, folder: Path, dtype: torch.dtype, **options: Any) -
     return model
 
 
-def _check_depth(path: Path, config: Mapping[str, Any]) -> None:
-    """Raise ``CheckpointError`` for more layers or experts than any model has: transformers makes each first."""
+def _check_sizes(path: Path, config: Mapping[str, Any]) -> None:
+    """Raise ``CheckpointError`` for sizes below 1, and more layers or experts than any model: each is made first."""
     for name, value in config.items():
         if isinstance(value, Mapping):
-            _check_depth(path, value)
+            _check_sizes(path, value)
         elif isinstance(value, int | float) and value > MAX_LAYERS and _COUNTS.fullmatch(name):
             raise CheckpointError(f"{path}: {name} must be at most {MAX_LAYERS}; download it again")
+        elif isinstance(value, int | float) and value < 1 and _SIZES.fullmatch(name):
+            raise CheckpointError(f"{path}: {name} must be at least 1, not {value}; download it again")
 
 
 def load_vlm(folder: Path, dtype: torch.dtype) -> SmolVLMForConditionalGeneration:
@@ -73,7 +81,7 @@ def read_tokenizer(folder: Path) -> PreTrainedTokenizerBase:
         tokenizer: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
     except Exception as error:  # tokenizers raises no more specific type
         raise CheckpointError(f"{folder} has no tokenizer that can be loaded: {first_line(error)}") from error
-    return tokenizer
+    return forbid_panics(tokenizer)
 
 
 def load_tokenizer(folder: Path) -> PreTrainedTokenizerBase:

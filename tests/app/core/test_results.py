@@ -18,7 +18,7 @@ from stepscope.app.core.results import (
     score_groups,
     video_table,
 )
-from stepscope.app.core.run import PAGE_SCORING, analyze_run
+from stepscope.app.core.run import PAGE_SCORING, analyze_run, write_run_file
 from stepscope.app.core.saved import read_saved_run
 from stepscope.app.core.videos import sample_clip
 from stepscope.app.tabs.player import reruns
@@ -153,3 +153,20 @@ def test_a_window_that_is_gone_or_closed_keeps_nothing(context: AppContext) -> N
     assert own.recordings.num_bytes == size
     own.recordings.release(live)
     assert (own.recordings.num_bytes, live.recording) == (0, None)
+
+
+@pytest.mark.parametrize("known", [{}, {"speak_threshold": 0.25}])
+def test_a_setting_that_a_recorded_run_does_not_name_is_unknown_and_not_its_default(
+    run: Path, tmp_path: Path, known: dict[str, float]
+) -> None:
+    folder = RunFolder(run)
+    (sample,) = read_split(folder.split_path()).samples
+    settings = {**(folder.settings() or {}), **({"config": known} if known else {})}
+    clip = sample_clip(sample, run / "v.mp4", is_bundled=False)
+    found = read_saved_run(folder, clip, settings=settings, scoring=PAGE_SCORING, encoder={})
+    assert found.provenance.config == known
+    shown = " ".join(f"{label} {text}" for label, text in found.provenance.rows()) + found.provenance.summary
+    assert not [word for word in ("decision_policy", "max_new_tokens", "update", "0.5") if word in shown]
+    assert ("speak 0.25" in found.provenance.summary) == bool(known)
+    path = write_run_file(tmp_path, found, "provenance.json")
+    assert json.loads(path.read_text(encoding="utf-8"))["config"] == known

@@ -1,7 +1,9 @@
 """``stepscope publish``: its messages and exit codes."""
 
 import json
+import os
 import re
+import sys
 from pathlib import Path
 
 import pytest
@@ -12,6 +14,7 @@ import stepscope.app.publish.commands
 from stepscope.app.cli.stepscope import main
 from stepscope.app.publish.folder import MARKER, file_stem, replace_folder
 from stepscope.eval.matching.turns import TextEncoder
+from tests.support.data.kills import kill_at
 from tests.support.data.saved_runs import save_run
 from tests.support.data.strategies import few
 from tests.support.streams.fakes import count_letters
@@ -95,6 +98,54 @@ def test_an_interrupted_publish_leaves_the_old_folder_whole(tmp_path: Path) -> N
         raise KeyboardInterrupt
     assert (out / "index.html").read_text() == "old"
     assert [path.name for path in tmp_path.iterdir()] == ["site"]
+
+
+@pytest.mark.parametrize("name", ["my-notes.txt", "data/my-notes.txt"])
+def test_a_file_that_is_put_in_while_publish_runs_is_kept_and_named(tmp_path: Path, name: str) -> None:
+    out = tmp_path / "site"
+    with replace_folder(out) as folder:
+        (folder / "data").mkdir()
+        (folder / "data" / "run.json").write_text("old")
+    with (  # noqa: PT012 - the end of the block fails
+        pytest.raises(ValueError, match=f"site holds '{name}', which stepscope publish did not write; move it away"),
+        replace_folder(out) as folder,
+    ):
+        (folder / "index.html").write_text("new")
+        (out / name).write_text("an hour of work")
+    assert (out / name).read_text() == "an hour of work"
+    assert (out / "data" / "run.json").read_text() == "old"
+    assert [path.name for path in tmp_path.iterdir()] == ["site"]
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+@pytest.mark.parametrize("number", range(1, 7))
+def test_the_next_publish_brings_back_the_folder_of_one_that_was_killed(tmp_path: Path, number: int) -> None:
+    out = tmp_path / "site"
+    write(out, "old")
+    child = os.fork()
+    if child == 0:
+        sys.addaudithook(kill_at(number, "os.rename", "shutil.rmtree"))
+        write(out, "new")
+        os._exit(0)
+    assert os.WIFSIGNALED(os.waitpid(child, 0)[1])
+    with pytest.raises(KeyboardInterrupt), replace_folder(out):
+        raise KeyboardInterrupt
+    assert (out / "index.html").read_text() == ("new" if number == 6 else "old")
+    assert [path.name for path in tmp_path.iterdir()] == ["site"]
+    write(out, "newer")
+    assert (out / "index.html").read_text() == "newer"
+    assert [path.name for path in tmp_path.iterdir()] == ["site"]
+
+
+def test_a_publish_that_fails_at_once_brings_back_the_folder_of_one_that_was_killed(run: Path, tmp_path: Path) -> None:
+    out = tmp_path / "site"
+    write(out, "old")
+    (tmp_path / ".publish.site").mkdir()
+    out.rename(tmp_path / ".publish.site" / "old")
+    assert main(["publish", str(run), "--out", str(out), "--video", "no-such"]) == 2
+    assert (out / "index.html").read_text() == "old"
+    assert not (tmp_path / ".publish.site").exists()
 
 
 def test_an_empty_folder_is_taken_and_something_else_is_refused_and_kept(tmp_path: Path) -> None:

@@ -74,6 +74,22 @@ def test_characters_that_a_terminal_does_not_have_are_replaced(
     assert b"??" in errors.getvalue()
 
 
+@pytest.mark.parametrize("is_terminal", [True, False])
+def test_a_command_writes_no_control_character_of_a_text_of_a_file(
+    is_terminal: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = "\x1b]0;OWNED\x07\x1b[31mRED\x1b[2J\x1b[A\x9b5m\x08"
+    (tmp_path / "mine.toml").write_text(f"# {text}\nsecond\n", encoding="utf-8")
+    monkeypatch.setitem(PRESETS, "mine", tmp_path / "mine.toml")
+    output = io.StringIO()
+    monkeypatch.setattr(output, "isatty", lambda: is_terminal)
+    monkeypatch.setattr("sys.stdout", output)
+    assert main(["presets", "mine"]) == 0
+    assert main(["presets"]) == 0
+    assert output.getvalue().count(r"\x1b]0;OWNED\x07\x1b[31mRED\x1b[2J\x1b[A\x9b5m\x08") == 2
+    assert not set(output.getvalue()) & {"\x1b", "\x07", "\x9b", "\x08"}
+
+
 @pytest.mark.parametrize("name", PRESETS)
 def test_each_preset_is_settings_that_a_file_of_ones_own_and_options_change(
     name: str, file: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]

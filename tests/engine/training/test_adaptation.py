@@ -1,15 +1,19 @@
 """Adapters are saved as adapters and merged when they load."""
 
+import errno
 import json
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 import torch
 
 from stepscope.engine.errors import CheckpointError
 from stepscope.engine.loading import load_model
+from stepscope.engine.model import saving
+from stepscope.engine.training import adaptation
 from stepscope.engine.training.adaptation import choose_method, prepare
-from stepscope.engine.training.config import TrainConfig
+from stepscope.engine.training.config import Method, TrainConfig
 from stepscope.engine.training.objective import StreamObjective
 from stepscope.engine.training.sequences import TrainingClip, TrainingTurn, build_sequence
 from stepscope.engine.training.trainer import Trainer
@@ -72,3 +76,30 @@ def test_heads_alone_leave_the_text_model(tmp_path: Path) -> None:
     trained = {name.split(".")[0] for name, one in checkpoint.smolvlm.named_parameters() if one.requires_grad}
     assert trained == {"speaking_decision_head", "dst_update_head"}
     assert choose_method(checkpoint, "auto") == "full"
+
+
+@pytest.mark.parametrize(("method", "module"), [("full", saving), ("lora", adaptation)])
+def test_a_full_disk_between_two_files_keeps_the_earlier_checkpoint_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, method: Method, module: ModuleType
+) -> None:
+    checkpoint = tiny_checkpoint(tmp_path / "base")
+    prepared = prepare(checkpoint, method)
+    prepared.save(tmp_path / "tuned")
+    names = sorted(path.name for path in (tmp_path / "tuned").iterdir())
+    before = load_model(tmp_path / "tuned", device="cpu").digest
+    with torch.no_grad():
+        for parameter in checkpoint.smolvlm.parameters():
+            parameter += parameter.requires_grad
+    last = "save_inputs"  # of both methods, after weights or heads were written
+
+    def fill_disk(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as disk:
+        disk.setattr(module, last, fill_disk)
+        with pytest.raises(OSError, match="No space left"):
+            prepared.save(tmp_path / "tuned")
+    assert load_model(tmp_path / "tuned", device="cpu").digest == before
+    assert sorted(path.name for path in (tmp_path / "tuned").iterdir()) == names
+    prepared.save(tmp_path / "tuned")
+    assert load_model(tmp_path / "tuned", device="cpu").digest != before

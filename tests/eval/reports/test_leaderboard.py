@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -66,6 +67,21 @@ def test_the_tests_of_all_columns_are_corrected_together(folder: Path, metrics: 
     split = read_split(folder / "split.json")
     found = build_leaderboard(runs, split, SCORING, metrics=metrics, encode=count_letters, num_resamples=127)
     assert found.rows["twin"][0].is_best is is_best
+
+
+def test_no_run_is_best_by_the_times_of_its_machine(folder: Path, tmp_path: Path) -> None:
+    split = read_split(folder / "split.json")
+    for name, factor in (("fast", 1.0), ("slow", 9.0)):
+        with RunFolder.open(tmp_path / name, {}) as run:
+            for sample in split.samples[:6]:
+                record = RunFolder(folder / "twin").record(sample.video_id)
+                assert record is not None
+                outputs = RunFolder(folder / "twin").outputs(sample)
+                run.save_video(record, [replace(one, latency_ms=factor * (1 + one.frame_index)) for one in outputs])
+    runs = {name: tmp_path / name for name in ("fast", "slow")}
+    found = build_leaderboard(runs, split, SCORING, metrics=["latency_p50_ms"], encode=count_letters, num_resamples=127)
+    assert found.rows["slow"][0].value == 9 * found.rows["fast"][0].value
+    assert not any(cell.is_best for (cell,) in found.rows.values())
 
 
 def test_failures_of_updates_count_only_if_all_runs_can_have_them(tmp_path: Path) -> None:

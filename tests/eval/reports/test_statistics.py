@@ -18,6 +18,7 @@ from stepscope.eval.metrics.matched_video import JudgedTurn, JudgedVideo, MatchO
 from stepscope.eval.reports.compare_runs import compare_runs
 from stepscope.eval.reports.scoring import score_run
 from stepscope.eval.reports.statistics import Difference, compare_scores, compare_turns, correct_differences
+from stepscope.eval.reports.tables import format_differences
 from stepscope.eval.runs.folder import RunFolder, VideoRecord, digest_sample
 from tests.eval.runs.test_folder import outputs as silent_outputs
 from tests.support.data.batches import SCORING, copies, make_worker_config, no_java, write_split
@@ -182,8 +183,18 @@ def test_beside_a_run_without_states_only_messages_are_compared(folder: Path, tm
     for video, sample in zip(found.videos, split.samples, strict=True):
         assert {sample.turns[turn.reference].role for turn in video.turns} == {"assistant"}
     assert found.differences["failures_missed"].b > 0
-    for name in ("failures_wrong_update", "failures_missed_update", "failures_wrong_state"):
-        assert (found.differences[name].a, found.differences[name].b) == (0, 0)
+    hidden = ("failures_wrong_update", "failures_missed_update", "failures_wrong_state")
+    assert not found.differences.keys() & set(hidden), "they are not compared, which is no 0"
+    assert all(math.isnan(scores[name]) for video in found.videos for scores in video.scores for name in hidden)
+    lines = format_differences(found.differences, found.labels).splitlines()
+    assert [line.split()[0] for line in lines if "failures" in line] == [
+        "response",
+        *(f"failures_{kind}" for kind in ("missed", "redundant", "wrong_text", "early_or_late", "repeats_itself")),
+    ]
+    assert not any(line.startswith("num_failures") for line in lines)
+    both = compare_runs(folder / "talks", folder / "silent", split, SCORING, encode=count_letters)
+    assert both.differences.keys() >= {*hidden, "num_failures"}
+    assert both.labels == {}
 
 
 @pytest.mark.parametrize(
@@ -208,7 +219,8 @@ def test_times_are_compared_only_where_nothing_but_the_model_made_them(
     latency = found.differences["latency_p50_ms"]
     assert latency.b == pytest.approx(9 * latency.a)
     assert (found.times_problem, found.states_problem) == (words, problem)
-    assert math.isnan(latency.p_value) == math.isnan(latency.difference) == bool(words)
+    assert math.isnan(latency.difference) == bool(words)
+    assert all(map(math.isnan, (latency.p_value, latency.better_p_value, latency.corrected_p, latency.interval.low)))
     assert not math.isnan(found.differences["missing_rate"].p_value)
 
 

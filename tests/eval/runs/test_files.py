@@ -2,6 +2,7 @@
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stepscope.eval.reports.table_files import read_results
-from stepscope.eval.runs.folder import RunFolder, explain_missing
+from stepscope.eval.runs.folder import RunFolder, VideoRecord, digest_sample, explain_missing, explain_rerun
 from tests.support.data.damage import change, copy_of, damage, few, refusal_of
 from tests.support.data.run_folders import SAMPLES, score, write_run
 
@@ -116,3 +117,21 @@ def test_any_damage_is_a_result_or_a_sentence(whole: Path, data: st.DataObject) 
         if folder.find_finished(sample) is not None:
             assert sample.video_id not in scored.errors
             assert not explain_missing(sample, folder.record(sample.video_id))
+
+
+def test_another_video_of_the_same_name_and_size_is_not_that_of_the_run(tmp_path: Path) -> None:
+    video = tmp_path / "a.mp4"
+    video.write_bytes(b"head" + bytes(3 * 2**20) + b"tail")
+    folder = write_run(tmp_path / "run")
+    sample = replace(SAMPLES[0], video_path=video)
+    outputs = RunFolder(folder).outputs(SAMPLES[0])
+    record = VideoRecord(video_id="a", source=digest_sample(sample), num_frames=len(outputs))
+    RunFolder(folder).save_video(record, outputs)
+    assert RunFolder(folder).find_finished(sample) == record
+    for content in (b"HEAD" + bytes(3 * 2**20) + b"tail", b"head" + bytes(3 * 2**20) + b"TAIL"):
+        video.write_bytes(content)
+        assert RunFolder(folder).find_finished(sample) is None
+        assert "its video file, changed since the earlier run" in explain_rerun(record, sample)
+    of_earlier_version = replace(record, source=record.source.partition("-")[0])
+    RunFolder(folder).save_video(of_earlier_version, outputs)
+    assert RunFolder(folder).find_finished(sample) == of_earlier_version, "it kept no digest of the file"

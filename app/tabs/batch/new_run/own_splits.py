@@ -6,7 +6,6 @@ so that its runs can be opened after a restart; its vocabulary, uploaded after i
 """
 
 import os
-import shutil
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, MutableMapping
 from contextlib import suppress
@@ -23,7 +22,8 @@ from stepscope.app.core.references import check_size, check_turns
 from stepscope.app.formatting import as_sentence
 from stepscope.app.security.identity import current_user
 from stepscope.app.web.views import status_line
-from stepscope.engine.io.files import digest_file, strip_text
+from stepscope.engine.io.files import atomic_write, digest_file, strip_text
+from stepscope.engine.io.json_records import reading
 from stepscope.engine.plurals import format_count
 from stepscope.eval.data.loading import read_split
 from stepscope.eval.data.samples import InvalidSample, Sample, Split
@@ -58,9 +58,12 @@ def add_upload(batches: BatchContext, upload: Path) -> str:
         with _ADDING:
             if upload.stem in splits and splits[upload.stem].entries != entries:  # it may be in use in another window
                 raise ValueError(f"{upload}: the page has another split called {upload.stem}; rename the file")
+            if kept.exists() and upload.stem not in splits:  # it could not be read when the page started
+                raise ValueError(f"{upload}: the page keeps an unreadable split called {upload.stem}; rename the file")
             if not kept.exists():
                 _make_room(batches, folder)
-                kept.with_suffix(_OWNER).write_text(current_user.get(), encoding="utf-8")
+                with atomic_write(kept.with_suffix(_OWNER)) as file:
+                    file.write(current_user.get())
             os.replace(Path(written, kept.name), kept)
             splits[upload.stem] = Split(path=kept, entries=entries, digest=digest_file(kept))
     return upload.stem
@@ -85,7 +88,8 @@ def _make_room(batches: BatchContext, folder: Path) -> None:
 
 
 def _read_owner(path: Path) -> str:
-    with suppress(OSError, ValueError):
+    """Return the user of a stored upload; empty without the file. Raises ``ValueError`` if it cannot be read."""
+    with suppress(FileNotFoundError), reading(path.with_suffix(_OWNER)):
         return path.with_suffix(_OWNER).read_text(encoding="utf-8")
     return ""
 
@@ -102,7 +106,8 @@ def add_vocabulary(splits: Mapping[str, Split], upload: Path, *, folder: Path) -
     if (folder / upload.name).exists() and _read_owner(kept) not in ("", current_user.get()):
         raise ValueError(f"{upload}: the split called {name} has a vocabulary of the user who uploaded it")
     read_vocabulary(upload.with_name(kept.name))
-    shutil.copyfile(upload, folder / upload.name)
+    with atomic_write(folder / upload.name, binary=True) as file:
+        file.write(upload.read_bytes())
     return name
 
 

@@ -3,6 +3,8 @@
 import csv
 import json
 import shutil
+import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -14,6 +16,7 @@ import gradio as gr
 import pytest
 
 from stepscope.app import opening
+from stepscope.app.core import slices
 from stepscope.app.core.batch_context import BatchContext
 from stepscope.app.reviews.actions import Action
 from stepscope.app.reviews.events import reference_event
@@ -135,12 +138,46 @@ def test_a_slice_needs_a_name(batches: BatchContext, called: str) -> None:
     assert not (batches.runs / ".slices").exists()
 
 
-@pytest.mark.parametrize("content", ["[", "[]", '{"slices": []}', '{"slices": {"x": "v0"}}'])
-def test_slices_that_cannot_be_read_are_none(batches: BatchContext, content: str) -> None:
+@pytest.mark.parametrize(
+    "content",
+    [
+        *("[", "[]", "{}", '{"slices": []}', '{"slices": {"x": "v0"}}', '{"slices": {"x": ["v'),
+        '{"slices": {"x": {"ids": ["v0"], "by": "ann"}}}',
+        '{"slices": {"x": ["v0"]}, "owners": {"x": "ann"}}',
+    ],
+)
+def test_slices_that_cannot_be_read_are_kept_and_named_in_one_sentence(batches: BatchContext, content: str) -> None:
     choosing.save_slice(batches, "a", ["failure: missed"], ALL_VIDEOS, "x")
     (path,) = (batches.runs / ".slices").iterdir()
     path.write_text(content, encoding="utf-8")
-    assert choosing.read_slices(batches, "a") == {}
+    for saved in (
+        choosing.save_slice(batches, "a", ["failure: missed"], ALL_VIDEOS, "y"),
+        choosing.save_slice(batches, "a", ["failure: missed"], "x", "y"),
+        choosing.offer(batches, "a", "b"),
+        choosing.offer(batches, "a", "a"),
+    ):
+        assert f"the saved slices are kept, but .slices/{path.name} cannot be read: " in saved.result
+        assert "restore or remove the file" in saved.result
+    assert path.read_text(encoding="utf-8") == content
+    with pytest.warns(UserWarning, match="the saved slices are kept"):  # a note at the corner of the page
+        assert choosing.make_filter(batches, "a", "by name", None, "x").videos == frozenset()
+    assert choosing.make_filter(batches, "a", "by name", None, ALL_VIDEOS).videos is None
+
+
+WRITE_TWENTY = """
+import sys
+from pathlib import Path
+from stepscope.app.core.slices import write_slice
+for number in range(20):
+    write_slice(Path(sys.argv[1]), f"{sys.argv[2]}{number}", ["v0"])
+"""
+
+
+def test_slices_of_two_programs_at_once_are_all_kept(tmp_path: Path) -> None:
+    path = slices.slices_path(tmp_path, tmp_path / "split.json")
+    programs = [subprocess.Popen([sys.executable, "-c", WRITE_TWENTY, str(path), name]) for name in ("a", "b")]
+    assert [program.wait() for program in programs] == [0, 0]
+    assert len(slices.read_slices(path)) == 40
 
 
 NO_CONTEXT: Any = SimpleNamespace()
@@ -224,7 +261,7 @@ def test_slices_of_two_users_at_a_time_are_both_kept_up_to_a_limit(
         assert goes_on.wait(60)
         write_json(path, content)
 
-    monkeypatch.setattr(choosing, "write_json", write_slowly)
+    monkeypatch.setattr(slices, "write_json", write_slowly)
     with ThreadPoolExecutor() as pool:
         saved = [pool.submit(choosing.keep_slice, batches, "a", frozenset({"v1"}), name) for name in ("one", "two")]
         assert begun.acquire(timeout=60)
@@ -232,7 +269,7 @@ def test_slices_of_two_users_at_a_time_are_both_kept_up_to_a_limit(
         goes_on.set()
         assert all("1 video saved." in view.result().result for view in saved)
     assert {"one", "two"} <= set(read_slices(batches, "a"))
-    monkeypatch.setattr(choosing, "MAX_SLICES", 2)
+    monkeypatch.setattr(slices, "MAX_SLICES", 2)
     _, said = choosing.keep_slice(batches, "a", frozenset({"v1"}), "three")
     assert "a split has at most 2 slices" in said
     assert "1 video saved." in choosing.keep_slice(batches, "a", frozenset({"v0"}), "one").result

@@ -197,6 +197,19 @@ def test_a_page_with_a_login_asks_programs_for_it(pool: WorkerPool[ChatWorker]) 
             prefill(socket, ASK)
 
 
+def test_a_connection_ends_when_its_user_has_logged_out(pool: WorkerPool[ChatWorker]) -> None:
+    app = make_app(pool, auth=[("ann", "x")])
+    cookie = {"cookie": "access-token-x=secret"}
+    with TestClient(app) as client, client.websocket_connect("/ws/streaming/a", headers=cookie) as socket:
+        prefill(socket, ASK)
+        app.tokens.clear()
+        socket.send_json({"type": "generate", "max_new_tokens": 4})
+        found = socket.receive_json()
+        assert (found["type"], found["error"]) == ("error", "Log in on the page first.")
+        with pytest.raises(WebSocketDisconnect):
+            socket.receive_json()
+
+
 def test_a_websocket_beyond_the_limit_is_refused_in_a_sentence(
     pool: WorkerPool[ChatWorker], monkeypatch: pytest.MonkeyPatch
 ) -> None:

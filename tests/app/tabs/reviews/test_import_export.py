@@ -151,3 +151,17 @@ def test_blind_shows_and_exports_nothing_of_the_others(batches: BatchContext, re
     assert "nothing is shown: write your name in Reviewer" in view.status.value
     assert "ann" not in words(view)
     assert "write your name" in write(batches, reviews, nobody, "everything, as json", [], [])[0].value
+
+
+def test_everything_without_a_run_holds_no_empty_table_of_predictions_and_says_so(
+    batches: BatchContext, reviews: ReviewContext, tmp_path: Path
+) -> None:
+    said, button = write(batches, reviews, make_query(), "everything, as csv", [], [])
+    assert "No predictions are exported: no run with outputs is chosen." in said.value
+    zipfile.ZipFile(button.value["path"]).extractall(tmp_path / "zip")
+    names = set(files(tmp_path / "zip" / "test-csv"))
+    assert names == {"corrections.csv", "references.csv", "states.csv", "verdicts.csv"}
+    said, button = write(batches, reviews, make_query(run="a"), "everything, as csv", [], [])
+    assert "No predictions" not in said.value
+    zipfile.ZipFile(button.value["path"]).extractall(tmp_path / "with")
+    assert set(files(tmp_path / "with" / "test-csv")) == {*names, "predictions.csv"}

@@ -2,6 +2,8 @@
 
 import json
 import os
+import resource
+import signal
 from collections import ChainMap
 from collections.abc import MutableMapping
 from concurrent.futures import ThreadPoolExecutor
@@ -202,3 +204,47 @@ def test_of_two_uploads_of_one_name_at_a_time_the_second_is_refused(
         said = sorted(view.result()[0].value for view in added)
     assert said[0] == "The split “own” has 1 video."
     assert "the page has another split called own; rename the file" in said[1]
+
+
+def test_a_full_disk_keeps_the_earlier_vocabulary(
+    batches: BatchContext, samples: tuple[Sample, ...], tmp_path: Path
+) -> None:
+    file = tmp_path / "uploads" / "own.vocabulary.json"
+    add_file(batches, write(tmp_path / "uploads" / "own.json", samples[0]))
+    file.write_text('{"tags": {"blurry": ""}}')
+    add_file(batches, str(file))
+    file.write_text(json.dumps({"tags": {f"tag {number}": "long" * 9 for number in range(30)}}))
+    before = signal.signal(signal.SIGXFSZ, signal.SIG_IGN), resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (200, before[1][1]))
+    try:
+        said = add_file(batches, str(file))[0].value
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before[1])
+        signal.signal(signal.SIGXFSZ, before[0])
+    assert "File too large" in said
+    assert (batches.runs / SPLITS_FOLDER / file.name).read_text() == '{"tags": {"blurry": ""}}'
+
+
+def test_an_upload_does_not_replace_a_stored_split_that_cannot_be_read(
+    batches: BatchContext, samples: tuple[Sample, ...], tmp_path: Path
+) -> None:
+    (batches.runs / SPLITS_FOLDER).mkdir(parents=True)
+    stored = batches.runs / SPLITS_FOLDER / "own.json"
+    stored.write_text('{"videos": [{"video_id"')
+    assert len(read_kept_splits(batches.splits, stored.parent)) == 1
+    said = add_file(batches, write(tmp_path / "uploads" / "own.json", samples[0]))[0].value
+    assert "the page keeps an unreadable split called own; rename the file" in said
+    assert stored.read_text() == '{"videos": [{"video_id"'
+
+
+def test_a_vocabulary_whose_owner_cannot_be_read_is_replaced_by_nobody(
+    batches: BatchContext, samples: tuple[Sample, ...], tmp_path: Path
+) -> None:
+    file = tmp_path / "uploads" / "own.vocabulary.json"
+    add_file(batches, write(tmp_path / "uploads" / "own.json", samples[0]))
+    file.write_text('{"tags": {"blurry": ""}}')
+    add_file(batches, str(file))
+    (batches.runs / SPLITS_FOLDER / "own.owner").write_bytes(b"\xff\xfe")
+    file.write_text('{"tags": {"dark": ""}}')
+    assert "own.owner cannot be read: " in add_file(batches, str(file))[0].value
+    assert (batches.runs / SPLITS_FOLDER / file.name).read_text() == '{"tags": {"blurry": ""}}'

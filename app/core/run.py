@@ -5,6 +5,7 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
+from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
@@ -14,6 +15,8 @@ from stepscope.engine.config import StreamConfig, Thresholds
 from stepscope.engine.control.task import Task
 from stepscope.engine.dialogue import format_user_turn, parse_steps, parse_user_turn
 from stepscope.engine.io.files import replace_surrogates, strip_text, write_json
+from stepscope.engine.model.checkpoint_folder import identify_model
+from stepscope.engine.model.files.bundled import BUNDLED_CHECKPOINTS
 from stepscope.engine.records import FrameOutput, write_outputs
 from stepscope.eval.data.samples import Sample, build_task
 from stepscope.eval.matching.grading import COSINE_JUDGE, NamedJudge
@@ -27,6 +30,14 @@ from stepscope.eval.runs.provenance import Provenance, TracedVideo, describe_que
 MAX_TASK_CHARS: Final = 200_000
 """Maximum length of goal, steps and user turns together: every turn takes time to split into tokens."""
 PAGE_SCORING: Final = ScoreSettings(text_encoder=DEFAULT_ENCODER)
+BUNDLED_MODEL_WARNING: Final = (
+    "The bundled model was trained on drawings only. On other videos its output is meaningless."
+)
+
+
+@cache
+def _bundled_models() -> frozenset[str]:
+    return frozenset(identify_model(folder).digest for folder in BUNDLED_CHECKPOINTS.values())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,6 +126,17 @@ class Run:
     def is_untrained(self) -> bool:
         """Whether its model was never trained for the signals."""
         return self.settings.get("is_untrained") is True
+
+    @property
+    def warning(self) -> str:
+        """The warning that the bundled model made this run, of a video that it cannot know; else empty.
+
+        A live session has its own mark of a bundled video, ``is_drawing``: its recording is another file.
+        """
+        if not self.model_digest or self.model_digest not in _bundled_models():
+            return ""
+        is_known = self.settings.get("is_drawing")
+        return "" if (self.clip.is_drawing if is_known is None else is_known) else BUNDLED_MODEL_WARNING
 
     @property
     def thresholds(self) -> Thresholds:

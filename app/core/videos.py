@@ -7,7 +7,7 @@ streamed raises ``VideoError``.
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +17,7 @@ from stepscope.app.formatting import format_clock
 from stepscope.engine.errors import EngineError, VideoError
 from stepscope.engine.io.files import digest_file
 from stepscope.engine.io.hub_files import fetch_missing
+from stepscope.engine.model.files.bundled import ASSETS
 from stepscope.engine.records import Excerpt
 from stepscope.engine.video.reader import find_copy_reason, find_cut, find_damage, find_still, probe, read_frames
 from stepscope.engine.video.stills import make_square
@@ -72,6 +73,11 @@ class Clip:
         return native_fps if math.isfinite(native_fps) and native_fps > 0 else self.fps
 
     @property
+    def is_drawing(self) -> bool:
+        """Whether it is one of the bundled videos, which the bundled model knows; without a file, by its name."""
+        return is_drawing(self.path) if self.path.is_file() else (_DRAWINGS / f"{self.name}.mp4").is_file()
+
+    @property
     def size(self) -> tuple[int, int]:
         """Rows and columns of the file's upright pictures."""
         info = _probe(self.path)
@@ -81,6 +87,23 @@ class Clip:
     def copy_reason(self) -> str:
         """Why the page shows a converted copy; empty if browsers can show the file itself."""
         return _find_copy_reason(self.path)
+
+
+_DRAWINGS = ASSETS / "demo"
+
+
+@cache
+def _digest_drawings() -> dict[int, set[str]]:
+    digests = dict[int, set[str]]()
+    for path in _DRAWINGS.glob("*.mp4"):
+        digests.setdefault(path.stat().st_size, set()).add(digest_file(path))
+    return digests
+
+
+def is_drawing(path: Path) -> bool:
+    """Return whether a file has the content of a bundled video, under any name; another size costs no reading."""
+    digests = _digest_drawings().get(path.stat().st_size)
+    return digests is not None and digest_file(path) in digests
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

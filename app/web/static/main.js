@@ -18,7 +18,7 @@ import { mountPointer } from "./timeline/pointer.js";
 import { Timeline } from "./timeline/timeline.js";
 import { mountProvenance } from "./panels/provenance.js";
 import { drawReview, mountReview } from "./review/review.js";
-import { showIncrement, showRun } from "./run.js";
+import { mountRun, showIncrement, showRun } from "./run.js";
 import { mountTheme } from "./dom/theme.js";
 import { goToRow } from "./playback/selection.js";
 import { SignalLayer } from "./signals/layer.js";
@@ -48,7 +48,7 @@ const PARTS = [
   mountPointer,
   mountSpeech,
 ];
-const PARTS_OF_PAGE = [mountAddress, mountThresholds, mountStory, mountTour]; // a second player has a hint instead
+const PARTS_OF_PAGE = [mountAddress, mountThresholds, mountStory, mountTour, mountRun]; // a second player has a hint instead
 
 // Returns a player in the page around it, whose markup is there.
 export function createPlayer(host) {

@@ -101,8 +101,10 @@ class AppContext:
         """Return the warning about the model; empty for a bundled video, also as an upload."""
         return "" if clip.is_drawing else self.model_warning
 
-    def find_video(self, clip: Clip) -> Path:
-        """Return the file of a clip that the browser plays; see ``DisplayCopies.find_or_convert``."""
+    def find_video(self, clip: Clip) -> Path | None:
+        """Return the file of a clip that the browser plays, None without one; see ``DisplayCopies.find_or_convert``."""
+        if not clip.has_file:
+            return None
         return self.copies.find_or_convert(clip.path, start_s=clip.start_s, duration_s=clip.duration_s)
 
     def stream(self, plan: StreamPlan, on_damage: OnDamage = warn_damaged) -> Generator[FrameOutput]:

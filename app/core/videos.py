@@ -36,6 +36,7 @@ class Clip:
     name: str
     """Display name: the video's id, or the upload's file name."""
     path: Path
+    """Its file; an empty path if there is none, as in a recorded run."""
     fps: float
     """Sampled frames per second."""
     num_frames: int
@@ -71,6 +72,11 @@ class Clip:
             return self.fps
         native_fps = _probe(self.path).native_fps
         return native_fps if math.isfinite(native_fps) and native_fps > 0 else self.fps
+
+    @property
+    def has_file(self) -> bool:
+        """Whether there is a video to play and to run."""
+        return self.path != Path()
 
     @property
     def is_drawing(self) -> bool:
@@ -207,9 +213,9 @@ def find_split_clip(splits: Mapping[str, Split], split: str, video_id: str) -> C
     if split not in splits:
         raise ValueError(f"there is no split {split!r} on this page; start it with --split for it")
     sample = splits[split].find(video_id)
-    if sample is None or sample.video_path is None:
-        raise ValueError(f"{video_id} has no video in the split {split}")
-    return sample_clip(sample, sample.video_path, is_bundled=False, split=split)
+    if sample is None:
+        raise ValueError(f"there is no video {video_id} in the split {split}")
+    return sample_clip(sample, sample.video_path or Path(), is_bundled=False, split=split)
 
 
 def sample_clip(sample: Sample, path: Path, *, is_bundled: bool, split: str = "") -> Clip:

@@ -65,10 +65,7 @@ const REVIEW_KEYS = [
   ["9", "markSpan", "hold while the video plays: mark the reply span of the turn inside it, or of a new turn"],
   ["V B", "earlier later", "correct the reference: one frame, or one onset of the sound, earlier, later"],
 ];
-// Where E has no text to edit, the keys that follow it at the pace of typing are a text, and must change nothing.
-const TYPING_MS = 700,
-  CHANGES =
-    /^(verdict.|undo|redo|deleteTurn|addTurn|markSpan|finishVideo|earlier|later|tags|note|splitPair|ask|addMoment)$/;
+const TYPING_MS = 700; // where E has no text to edit, letters that follow it at this pace are a text, and do nothing
 
 // The key bindings in the order of the help, without those of reviews and of the model where the page has none.
 function keyRows(player) {
@@ -313,9 +310,10 @@ export function mountCommands(player) {
     if (isTyped) typedAtMs = event.timeStamp;
     if (!name || (!player.root.offsetParent && !player.canvas.offsetParent)) return;
     event.preventDefault();
-    if (isTyped && CHANGES.test(name))
+    const isLetter = event.key.length === 1;
+    if (isTyped && isLetter)
       return setStatus(player, "Nothing is edited here: keys that are typed right after E change nothing.");
-    if (event.key.length === 1 && !["play", "ask"].includes(name) && isAskOpen())
+    if (isLetter && !["play", "ask"].includes(name) && isAskOpen())
       return setStatus(player, "Letters do nothing behind the open panel Ask: / is its question, Esc closes it.");
     runCommand(player, name);
     if (name === "editText" && document.activeElement !== player.find("edited")) typedAtMs = event.timeStamp;

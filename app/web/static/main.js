@@ -11,7 +11,7 @@ import { Receiver, withTimeout } from "./state/increments.js";
 import { Player } from "./state/player.js";
 import { mountInspection } from "./panels/inspection.js";
 import { currentEvent } from "./review/opinions.js";
-import { tick } from "./playback/playback.js";
+import { approachMoment, tick } from "./playback/playback.js";
 import { PICTURE_S, requestTick, seek } from "./playback/playhead.js";
 import { mountSpeech } from "./playback/speech.js";
 import { mountPointer } from "./timeline/pointer.js";
@@ -48,7 +48,7 @@ const PARTS = [
   mountPointer,
   mountSpeech,
 ];
-const PARTS_OF_PAGE = [mountAddress, mountThresholds, mountStory, mountTour, mountRun]; // a second player has a hint instead
+const PARTS_OF_PAGE = [mountAddress, mountThresholds, mountStory, mountTour, mountRun];
 
 // Returns a player in the page around it, whose markup is there.
 export function createPlayer(host) {
@@ -104,6 +104,7 @@ function watchPage(player) {
   let width = 0;
   mountTheme();
   player.listen(document, "stepscope:stale", () => player.data && updateCounts(player));
+  player.listen(document, "stepscope:approach", () => approachMoment(player)); // of a story
   if (!player.settings.hint)
     player.listen(document, "stepscope:threshold", ({ detail }) => applyThresholds(player, detail));
   const sizes = new ResizeObserver(() => {

@@ -11,7 +11,8 @@ import { seek } from "./playhead.js";
 import { clearSelection, followEvent } from "./selection.js";
 import { followSpeech } from "./speech.js";
 
-const SLEEP_MS = 250;
+const SLEEP_MS = 250,
+  APPROACH_S = 3;
 
 // Runs once per animation frame during playback, otherwise a few times a second to save power.
 export function tick(player) {
@@ -25,6 +26,27 @@ export function tick(player) {
   followSpeech(player);
 }
 
+// Plays the last seconds before the moment at the playhead, and stops there. Until the user leaves it, its selection, and
+// so its explanation, and the address stay.
+export function approachMoment(player) {
+  const at = player.video.time,
+    from = Math.max(player.data.begin_s, at - APPROACH_S);
+  player.approach = { from, at, selected: player.selectedTime, isOver: false };
+  seek(player, from);
+  player.video.play();
+}
+
+function followApproach(player, time) {
+  const { from, at, selected, isOver } = player.approach,
+    isLeft = isOver ? Math.abs(time - at) > 0.05 : time < from - 0.1 || time > at + 1;
+  if (isLeft || player.selectedTime !== selected) player.approach = null;
+  else if (!isOver && time >= at) {
+    player.approach.isOver = true;
+    player.video.pause();
+    seek(player, at);
+  }
+}
+
 // Moves the playhead; updates texts only when the model's frame changes. A command runs it first: what it acts on is
 // then what lies at the playhead, even right after a seek.
 export function updatePlayhead(player) {
@@ -34,6 +56,7 @@ export function updatePlayhead(player) {
   if (time >= to || time < from - 0.3) seek(player, (time = from));
   if (time === player.lastTime) return;
   player.lastTime = time;
+  if (player.approach) followApproach(player, time);
   scrollView(player, time);
   const x = player.timeline.x(time);
   player.head.style.transform = `translateX(${x}px)`;
@@ -42,7 +65,7 @@ export function updatePlayhead(player) {
   player.find("clock").textContent = clockText(time);
   player.find("play").textContent = player.video.isPaused ? "▶" : "❚❚";
   player.find("play").ariaLabel = player.video.isPaused ? "Play" : "Pause";
-  if (player.selectedTime !== null && Math.abs(player.selectedTime - time) >= 0.5 / player.data.fps)
+  if (!player.approach && player.selectedTime !== null && Math.abs(player.selectedTime - time) >= 0.5 / player.data.fps)
     clearSelection(player);
   const frame = gridFrame(player.data, time);
   if (frame === player.lastFrame) return;

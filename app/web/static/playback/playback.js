@@ -26,8 +26,8 @@ export function tick(player) {
   followSpeech(player);
 }
 
-// Plays the last seconds before the moment at the playhead, and stops there. Until the user leaves it, its selection, and
-// so its explanation, and the address stay.
+// Plays the last seconds before the moment at the playhead, and stops there. Until the user leaves it, its selection,
+// its explanation and the address stay.
 export function approachMoment(player) {
   const at = player.video.time,
     from = Math.max(player.data.begin_s, at - APPROACH_S);

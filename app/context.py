@@ -103,9 +103,8 @@ class AppContext:
 
     def find_video(self, clip: Clip) -> Path | None:
         """Return the file of a clip that the browser plays, None without one; see ``DisplayCopies.find_or_convert``."""
-        if not clip.has_file:
-            return None
-        return self.copies.find_or_convert(clip.path, start_s=clip.start_s, duration_s=clip.duration_s)
+        find = self.copies.find_or_convert
+        return find(clip.path, start_s=clip.start_s, duration_s=clip.duration_s) if clip.has_file else None
 
     def stream(self, plan: StreamPlan, on_damage: OnDamage = warn_damaged) -> Generator[FrameOutput]:
         """Execute a plan without a recording; see ``stream_plan``."""

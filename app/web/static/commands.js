@@ -313,7 +313,7 @@ export function mountCommands(player) {
     const isLetter = event.key.length === 1;
     if (isTyped && isLetter)
       return setStatus(player, "Nothing is edited here: keys that are typed right after E change nothing.");
-    if (isLetter && !["play", "ask"].includes(name) && isAskOpen())
+    if (isLetter && event.key !== " " && name !== "ask" && isAskOpen())
       return setStatus(player, "Letters do nothing behind the open panel Ask: / is its question, Esc closes it.");
     runCommand(player, name);
     if (name === "editText" && document.activeElement !== player.find("edited")) typedAtMs = event.timeStamp;

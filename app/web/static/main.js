@@ -78,18 +78,12 @@ export function createPlayer(host) {
     isGone: () => player.listeners.signal.aborted,
     onRun: (data) => showRun(player, data),
     onGrowth: (added) => showIncrement(player, added),
-    onConnection: (words) => showConnection(player, words),
+    onConnection: (words) => {
+      const line = document.querySelector(`${settings.hint ? "#live_status" : "#status"} .status-line`);
+      if (line) line.textContent = words;
+    },
   });
   return player;
-}
-
-// Says in the page's status line that the server does not answer, and what it said before once it does.
-function showConnection(player, words) {
-  const line = document.querySelector(player.settings.hint ? "#live_status .status-line" : "#status .status-line");
-  if (!line) return;
-  player.statusBefore ??= line.textContent;
-  line.textContent = words || player.statusBefore;
-  if (!words) player.statusBefore = null;
 }
 
 // Starts a player in the page around it.

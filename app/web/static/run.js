@@ -110,21 +110,18 @@ export function mountRun(player) {
   const agreed = new Set(),
     dialog = player.find("replace");
   const ask = (event) => {
-    const button = event.target.closest?.("#run"),
-      { run, origin } = player.data ?? {};
-    if (!button || !isForeignRun(player) || agreed.has(run)) return;
-    event.preventDefault();
+    const button = event.target.closest?.("#run");
+    if (!button || !isForeignRun(player) || agreed.has(player.data.run)) return;
     event.stopImmediatePropagation(); // Gradio listens at the button
-    const runModel = () => {
-      dialog.close();
-      agreed.add(run);
-      button.click();
-    };
+    const { run, origin } = player.data,
+      model = origin.rows.find(([label]) => label === "model")?.[1] ?? "Another model";
+    dialog.onclose = () => dialog.returnValue && agreed.add(run) && button.click();
     dialog.replaceChildren(
-      createNode("p", "", `Another model made this run (${origin.summary}): Run shows this page's model in its place.`),
-      createButton("", "run this page's model", runModel),
-      createButton("", "keep this run (Esc)", () => dialog.close()),
+      createNode("p", "", `${model} made this run: Run shows this page's own model in its place.`),
+      createButton("", "run this page's model", () => dialog.close("run")),
+      createButton("", "keep this run (Esc)", () => dialog.close("")),
     );
+    dialog.returnValue = "";
     dialog.showModal();
   };
   player.listen(document, "click", ask, { capture: true });

@@ -67,6 +67,7 @@ export function mount({ element, props, server, watch }) {
         end();
         return showKept(kept);
       }
+      if (seen) kept = "";
       element.toggleAttribute("data-session", Boolean(seen)); // for before_gradio.js; one of a server that left is lost
       if (seen?.picture) {
         picture.src = `data:image/jpeg;base64,${seen.picture}`;

@@ -47,7 +47,6 @@ export class Player {
     this.shownFrame = -1; // the frame that the panel shows
     this.isPointerDown = this.isMouseActive = false; // a button is down; the last input was the pointer's, not a key's
     this.isStatusOfJudgement = false; // whether the status line is about failures or events
-    this.statusBefore = null; // the page's status line while the server does not answer
     this.exporting = ""; // the status line while a file is written
     this.curves = { data: null, curves: {}, panel: null, plot: null, requestDrawing: null };
     this.inspection = { asked: null, found: null };

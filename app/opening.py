@@ -61,6 +61,8 @@ class InPlayer:
     view: PlayerView
     ends: Mapping[str, Any]
     """Arguments of events that exchange the video, such as the events to cancel."""
+    tab: Any
+    """The ``gr.Tab`` of the player, which Gradio draws from the start: other tabs have no buttons before."""
 
     def wire(self, event: Callable[..., Any], handler: Callable[..., PlayerView], *inputs: Any) -> Any:
         """Register a handler that takes the run in the player, then the values of ``inputs``; return the event."""
@@ -72,7 +74,8 @@ class InPlayer:
         ``step`` takes -1 or 1 before the inputs. A key that is pressed while a moment opens counts after it.
         """
         for name, by in (("previous", -1), ("next", 1)):
-            button = gr.Button(name.capitalize(), elem_id=f"{of}_{name}", visible="hidden")
+            with self.tab:
+                button = gr.Button(name.capitalize(), elem_id=f"{of}_{name}", visible="hidden")
             wire(button.click, partial(step, by), inputs, view, trigger_mode="always_last", **self.ends)
 
 

@@ -115,14 +115,12 @@ def build_page(context: AppContext, batches: BatchContext, reviews: ReviewContex
         )
         with tab.uploads:
             make_upload_panel(context, tab.view, ends)
-        in_player = InPlayer(view=tab.view, ends=ends)
+        in_player = InPlayer(view=tab.view, ends=ends, tab=player_tab)
         if live_tab is not None:  # a session keeps the model, which a remote call cannot
             with live_tab:
                 make_live_tab(context, batches, in_player)
         with batch_tab:
-            make_steps = make_batch_tab(context, batches, in_player, here=batch_tab, elsewhere=(player_tab, review_tab))
-        with player_tab:  # Gradio draws the tab of their table when it is opened first
-            make_steps()
+            make_batch_tab(context, batches, in_player, here=batch_tab, elsewhere=(player_tab, review_tab))
         with review_tab:
             make_review_tab(context, batches, reviews, in_player, here=review_tab)
         _wire_previews(tab)

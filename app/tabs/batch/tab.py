@@ -51,11 +51,8 @@ def make_batch_tab(
     *,
     here: Any,
     elsewhere: tuple[Any, ...],
-) -> Callable[[], None]:
-    """Lay out and wire the tab inside its ``gr.Tab`` ``here``; ``elsewhere`` are the remaining ones.
-
-    Return what makes the buttons of the steps from video to video, for a tab that is drawn from the start.
-    """
+) -> None:
+    """Lay out and wire the tab inside its ``gr.Tab`` ``here``; ``elsewhere`` are the remaining ones."""
     shown, run = gr.State(ShownRun()), make_run_panel(batches)
     runs, status = run.runs, run.status
     of_run: dict[str, Any] = {"runs": runs, "in_player": in_player}
@@ -68,7 +65,7 @@ def make_batch_tab(
                 with gr.Tab("Videos", id="videos"):
                     scored = gr.HTML(elem_id="slice_scores", padding=False, render=False)
                     selection, offered = make_selection_panel(context, batches, runs=runs, result=scored)
-                    videos, make_steps = _make_videos(context, batches, in_player, [runs, *selection])
+                    videos = _make_videos(context, batches, in_player, [runs, *selection])
                     scored.render()
                 with gr.Tab("Search", id="search") as tab:
                     make_search_panel(context, batches, part=selection.part, views=views, here=tab, **of_run)
@@ -120,16 +117,10 @@ def make_batch_tab(
     )
     for event, show in chosen:
         wire(event.then, with_filter(batches, show), [runs, *selection], view, **AT_ONCE)
-    return make_steps
 
 
-def _make_videos(
-    context: AppContext, batches: BatchContext, in_player: InPlayer, filtered: list[Any]
-) -> tuple[Any, Callable[[], None]]:
-    """Return the table of videos, which the player opens, and what makes the buttons of its steps.
-
-    ``filtered`` are the shown run and the selection.
-    """
+def _make_videos(context: AppContext, batches: BatchContext, in_player: InPlayer, filtered: list[Any]) -> Any:
+    """Return the table of videos, which the player opens; ``filtered`` are the shown run and the selection."""
 
     def step(by: int, *inputs: Any) -> PlayerView:
         view: PlayerView = with_filter(batches, partial(handlers.step_video, context, by=by))(*inputs)
@@ -137,8 +128,8 @@ def _make_videos(
 
     videos = make_video_table()
     in_player.wire(videos.select, partial(open_video, context, batches), filtered[0])
-    inputs = [in_player.view.buttons.live, *filtered]
-    return videos, partial(in_player.make_steps, "videos", step, inputs, in_player.view)
+    in_player.make_steps("videos", step, [in_player.view.buttons.live, *filtered], in_player.view)
+    return videos
 
 
 def _wire_runs(

@@ -19,7 +19,6 @@ function withStorage(work) {
   }
 }
 
-const keptName = () => withStorage((storage) => storage.getItem(KEPT));
 const keepName = (name) => withStorage((storage) => storage.setItem(KEPT, name));
 
 export function mount({ element, props, server, watch }) {
@@ -51,23 +50,12 @@ export function mount({ element, props, server, watch }) {
     none.hidden = !picture.hidden; // the last picture of another source stays
   }
 
-  function showKept(name) {
-    if (!name) return;
-    none.textContent = `The session ended with its page. It was recorded as ${name}: open it in the tab Batch.`;
-    none.hidden = !(picture.hidden = true);
-  }
-
   // Asks for the latest picture and text until the session is over.
   async function follow(key) {
-    let kept = ""; // the recording, once the server does not answer: it may have been started again
     while (!isOver(key)) {
-      const seen = await server.look({ key }).catch(() => void (kept = keptName())); // asked again
+      const seen = await server.look({ key }).catch(() => undefined); // asked again
       if (isOver(key)) break;
-      if (seen === null) {
-        end();
-        return showKept(kept);
-      }
-      if (seen) kept = "";
+      if (seen === null) return end();
       element.toggleAttribute("data-session", Boolean(seen)); // for before_gradio.js; one of a server that left is lost
       if (seen?.picture) {
         picture.src = `data:image/jpeg;base64,${seen.picture}`;
@@ -123,7 +111,9 @@ export function mount({ element, props, server, watch }) {
     if (session.is_webcam) send(current, session.fps);
   }
 
-  showKept(keptName());
+  const before = withStorage((storage) => storage.getItem(KEPT));
+  if (before)
+    none.textContent = `The session ended with its page. It was recorded as ${before}: open it in the tab Batch.`;
   watch("value", show);
   show();
 }

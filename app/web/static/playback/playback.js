@@ -26,25 +26,22 @@ export function tick(player) {
   followSpeech(player);
 }
 
-// Plays the last seconds before the moment at the playhead, and stops there. Until the user leaves it, its selection,
-// its explanation and the address stay.
+// Plays the last seconds before the moment at the playhead, and stops there. Until then, or until the user goes
+// elsewhere, its selection, its explanation and the address stay.
 export function approachMoment(player) {
-  const at = player.video.time,
-    from = Math.max(player.data.begin_s, at - APPROACH_S);
-  player.approach = { from, at, selected: player.selectedTime, isOver: false };
-  seek(player, from);
+  const at = player.video.time;
+  player.approach = { from: at - APPROACH_S, at, selected: player.selectedTime };
+  seek(player, at - APPROACH_S);
   player.video.play();
 }
 
 function followApproach(player, time) {
-  const { from, at, selected, isOver } = player.approach,
-    isLeft = isOver ? Math.abs(time - at) > 0.05 : time < from - 0.1 || time > at + 1;
-  if (isLeft || player.selectedTime !== selected) player.approach = null;
-  else if (!isOver && time >= at) {
-    player.approach.isOver = true;
-    player.video.pause();
-    seek(player, at);
-  }
+  const { from, at, selected } = player.approach;
+  if (time < at && time > from - 0.1 && player.selectedTime === selected) return time;
+  player.approach = null;
+  if (time < at || time > at + 1 || player.selectedTime !== selected) return time; // the user went elsewhere
+  player.video.pause();
+  return seek(player, at);
 }
 
 // Moves the playhead; updates texts only when the model's frame changes. A command runs it first: what it acts on is
@@ -55,8 +52,8 @@ export function updatePlayhead(player) {
   const [from, to] = (player.shown.isLooping && player.shown.region) || [-Infinity, Infinity];
   if (time >= to || time < from - 0.3) seek(player, (time = from));
   if (time === player.lastTime) return;
+  if (player.approach) time = followApproach(player, time);
   player.lastTime = time;
-  if (player.approach) followApproach(player, time);
   scrollView(player, time);
   const x = player.timeline.x(time);
   player.head.style.transform = `translateX(${x}px)`;

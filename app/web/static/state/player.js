@@ -33,7 +33,7 @@ export class Player {
 
     // the selection
     this.stopIndex = null; // index of the stop that is shown, in `data.stops`
-    this.approach = null; // to a moment of a story: its times, and whether it is over
+    this.approach = null; // to a moment of a story: its times and its selection
     this.isAfterVerdict = false; // whether a verdict selected the event, so that N has not stopped at it
     this.selectedTime = null; // of an explicit selection, in seconds; null while the selection follows the playhead
     this.kinds = new Set(Object.keys(STOP_SIGNS)); // at which N and P stop

@@ -5,7 +5,6 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
-from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
@@ -15,8 +14,7 @@ from stepscope.engine.config import StreamConfig, Thresholds
 from stepscope.engine.control.task import Task
 from stepscope.engine.dialogue import format_user_turn, parse_steps, parse_user_turn
 from stepscope.engine.io.files import replace_surrogates, strip_text, write_json
-from stepscope.engine.model.checkpoint_folder import identify_model
-from stepscope.engine.model.files.bundled import BUNDLED_CHECKPOINTS
+from stepscope.engine.model.files.bundled import BUNDLED_DIGESTS
 from stepscope.engine.records import FrameOutput, write_outputs
 from stepscope.eval.data.samples import Sample, build_task
 from stepscope.eval.matching.grading import COSINE_JUDGE, NamedJudge
@@ -33,11 +31,6 @@ PAGE_SCORING: Final = ScoreSettings(text_encoder=DEFAULT_ENCODER)
 BUNDLED_MODEL_WARNING: Final = (
     "The bundled model was trained on drawings only. On other videos its output is meaningless."
 )
-
-
-@cache
-def _bundled_models() -> frozenset[str]:
-    return frozenset(identify_model(folder).digest for folder in BUNDLED_CHECKPOINTS.values())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,7 +126,7 @@ class Run:
 
         A live session has its own mark of a bundled video, ``is_drawing``: its recording is another file.
         """
-        if not self.model_digest or self.model_digest not in _bundled_models():
+        if self.model_digest not in BUNDLED_DIGESTS:
             return ""
         is_known = self.settings.get("is_drawing")
         return "" if (self.clip.is_drawing if is_known is None else is_known) else BUNDLED_MODEL_WARNING

@@ -178,11 +178,11 @@ def test_a_moment_of_a_story_plays_up_to_it_and_stops_with_its_explanation(
     with serve_folder(tmp_path / "told") as address:
         page.goto(address)
         page.click(".story a")
-        page.wait_for_function("document.querySelector('.ss')?.inspect?.().isPaused === false")
+        page.wait_for_function("() => document.querySelector('.ss')?.inspect?.().isPaused === false")
         began, link = inspect(page)["time"], link_of(page)
         assert row["t"] - 3.1 < began < row["t"]
         assert page.locator(".ss-failure").is_visible()
-        page.wait_for_function("document.querySelector('.ss').inspect().isPaused")
+        page.wait_for_function("() => document.querySelector('.ss').inspect().isPaused")
         seen = inspect(page)
         assert seen["time"] == pytest.approx(row["t"], abs=0.02)
         assert seen["event"]["key"] == row["event"] == link_of(page)["event"]

@@ -2,7 +2,7 @@
 
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache, cached_property
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -22,20 +22,13 @@ from stepscope.engine.chat.service import AnsweringWorker, ChatService
 from stepscope.engine.chat.worker import ChatWorker
 from stepscope.engine.config import ContextStrategy, StreamConfig, Thresholds
 from stepscope.engine.inspection import FrameInspection
-from stepscope.engine.io.files import digest_file
 from stepscope.engine.model.checkpoint import Checkpoint
 from stepscope.engine.model.checkpoint_folder import has_untrained_signals
-from stepscope.engine.model.files.bundled import ASSETS
 from stepscope.engine.records import FrameOutput
 from stepscope.engine.video.reader import OnDamage, warn_damaged
 from stepscope.eval.data.samples import Sample, Split
 from stepscope.eval.matching.turns import Encode
 from stepscope.eval.runs.folder import signal_settings, versions
-
-
-@cache
-def _bundled_digests() -> frozenset[str]:
-    return frozenset(digest_file(path)[:32] for path in (ASSETS / "demo").glob("*.mp4"))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -106,12 +99,12 @@ class AppContext:
 
     def warn_of_model(self, clip: Clip) -> str:
         """Return the warning about the model; empty for a bundled video, also as an upload."""
-        is_known = not clip.content_digest or clip.content_digest in _bundled_digests()
-        return "" if is_known else self.model_warning
+        return "" if clip.is_drawing else self.model_warning
 
-    def find_video(self, clip: Clip) -> Path:
-        """Return the file of a clip that the browser plays; see ``DisplayCopies.find_or_convert``."""
-        return self.copies.find_or_convert(clip.path, start_s=clip.start_s, duration_s=clip.duration_s)
+    def find_video(self, clip: Clip) -> Path | None:
+        """Return the file of a clip that the browser plays, None without one; see ``DisplayCopies.find_or_convert``."""
+        find = self.copies.find_or_convert
+        return find(clip.path, start_s=clip.start_s, duration_s=clip.duration_s) if clip.has_file else None
 
     def stream(self, plan: StreamPlan, on_damage: OnDamage = warn_damaged) -> Generator[FrameOutput]:
         """Execute a plan without a recording; see ``stream_plan``."""

@@ -40,6 +40,7 @@ from stepscope.eval.annotations.corrections import TurnName
 from stepscope.eval.data.samples import Sample, build_task
 
 CHOOSE = "Choose a bundled video or upload one."
+NO_VIDEO: Final = " Its split names no video: the timeline plays on its own clock."
 
 FURTHER: Final = {"search": "moment of the search", "settle": "one to settle"}
 """Name of the next entry that the key N opens, by the list of a hit (its ``of``)."""
@@ -60,6 +61,8 @@ class InPlayer:
     view: PlayerView
     ends: Mapping[str, Any]
     """Arguments of events that exchange the video, such as the events to cancel."""
+    tab: Any
+    """The ``gr.Tab`` of the player, which Gradio draws from the start: other tabs have no buttons before."""
 
     def wire(self, event: Callable[..., Any], handler: Callable[..., PlayerView], *inputs: Any) -> Any:
         """Register a handler that takes the run in the player, then the values of ``inputs``; return the event."""
@@ -71,7 +74,8 @@ class InPlayer:
         ``step`` takes -1 or 1 before the inputs. A key that is pressed while a moment opens counts after it.
         """
         for name, by in (("previous", -1), ("next", 1)):
-            button = gr.Button(name.capitalize(), elem_id=f"{of}_{name}", visible="hidden")
+            with self.tab:
+                button = gr.Button(name.capitalize(), elem_id=f"{of}_{name}", visible="hidden")
             wire(button.click, partial(step, by), inputs, view, trigger_mode="always_last", **self.ends)
 
 
@@ -97,7 +101,7 @@ def _show_saved(
     context: AppContext,
     live: LiveRun | None,
     run: Run,
-    video: Path,
+    video: Path | None,
     *,
     chosen: Any,
     open_at: Literal["first"] | None = None,
@@ -146,7 +150,7 @@ def open_page(
     run = context.recent.find_run(link.get("run"), clip)
     clip_view = ClipView(
         clip=clip,
-        video=str(video),
+        video=video and str(video),
         chosen=clip.name if clip.is_bundled else None,
         upload=gr.skip() if clip.content_digest else None,
         **(task_boxes(run or clip.sample or Task())),
@@ -251,7 +255,7 @@ def open_moment(
     where += f". Press N for the next {FURTHER[hit['of']]}" if hit and hit["number"] < hit["total"] else ""
     status = (
         f"{saved.clip.name} in the run {saved.name}, {format_clock(saved.clip.duration_s)}{where}{below}."
-        f"{_scoring_words(batches, saved)}"
+        f"{_scoring_words(batches, saved)}{'' if video else NO_VIDEO}"
     )
     now = LiveRun.finished(saved, other=rest[0] if rest else None)
     run_view = show_run(
@@ -320,9 +324,9 @@ def open_reference(
 ) -> PlayerView:
     """Show a moment of a video's reference, without a run, in the player; else as ``open_moment``."""
     try:
-        if sample is None or sample.video_path is None:
-            raise ValueError(f"{sample.video_id if sample else 'this row'} has no video in its split")
-        clip, config = _find_clip(context, sample, sample.video_path), replace(context.config, fps=sample.fps)
+        if sample is None:
+            raise ValueError("this row has no video in its split")
+        clip, config = _find_clip(context, sample), replace(context.config, fps=sample.fps)
         run = Run(clip=clip, task=build_task(sample), config=config, is_finished=True)  # there is nothing to run
         video = context.find_video(run.clip)
     except (EngineError, ValueError, OSError) as error:
@@ -340,13 +344,15 @@ def refuse(error: Exception) -> PlayerView:
     return PlayerView()
 
 
-def _show_in_tab(live: LiveRun | None, run: Run, video: Path, run_view: RunView, *, now: LiveRun | None) -> PlayerView:
+def _show_in_tab(
+    live: LiveRun | None, run: Run, video: Path | None, run_view: RunView, *, now: LiveRun | None
+) -> PlayerView:
     chosen = run.clip.name if run.clip.is_bundled else None
     return _show(live, run, video, run_view, chosen=chosen, now=now)._replace(tabs=gr.Tabs(selected="player"))
 
 
 def _show(
-    live: LiveRun | None, run: Run, video: Path, run_view: RunView, *, chosen: Any, now: LiveRun | None
+    live: LiveRun | None, run: Run, video: Path | None, run_view: RunView, *, chosen: Any, now: LiveRun | None
 ) -> PlayerView:
     return PlayerView(
         clip=show_clip(run.clip, video, chosen=chosen, run=run),
@@ -361,18 +367,18 @@ def read_saved(context: AppContext, batches: BatchContext, name: str, video_id: 
     """Read one video of a run folder. Raises ``ValueError`` with the reason if it cannot be shown."""
     folder, split = batches.need_run(name), batches.need_split(name)
     sample = split.find(video_id)
-    if sample is None or sample.video_path is None:
-        raise ValueError(f"{video_id} has no video in {split.path.name}")
-    clip = _find_clip(context, sample, sample.video_path)
+    if sample is None:
+        raise ValueError(f"there is no video {video_id} in {split.path.name}")
+    clip = _find_clip(context, sample)
     settings = batches.settings_of(name)
     scoring = batches.scoring_of(settings)
     run = read_saved_run(folder, clip, settings=settings, scoring=scoring, encoder=context.encoder)
     return replace(run, name=name)  # the folder of the bundled run has another name
 
 
-def _find_clip(context: AppContext, sample: Sample, path: Path) -> Clip:
+def _find_clip(context: AppContext, sample: Sample) -> Clip:
     """Return the clip of a sample: a bundled one, or that of a split of the page."""
     is_bundled = any(clip.sample == sample for clip in context.bundled_videos.clips)
     splits = () if is_bundled else context.splits.items()
     split = next((name for name, found in splits if sample in found.samples), "")
-    return sample_clip(sample, path, is_bundled=is_bundled, split=split)
+    return sample_clip(sample, sample.video_path or Path(), is_bundled=is_bundled, split=split)

@@ -31,6 +31,7 @@ from stepscope.app.core.job_queue import JobQueue
 from stepscope.app.core.live_run import RecordingCache
 from stepscope.app.core.model_use import ModelUse
 from stepscope.app.core.places import RecentSessions
+from stepscope.app.core.run import BUNDLED_MODEL_WARNING
 from stepscope.app.core.saved import BundledRun
 from stepscope.app.core.videos import MAX_UPLOAD_BYTES, read_bundled_videos, read_splits
 from stepscope.app.exports.folder import correct_sample
@@ -72,7 +73,6 @@ from stepscope.eval.reports.scoring import ScoreSettings
 from stepscope.eval.runs.folder import RunFolder
 from stepscope.eval.runs.worker_messages import WorkerConfig
 
-BUNDLED_MODEL_WARNING = "The bundled model was trained on drawings only. On other videos its output is meaningless."
 DEFAULT_SPLITS = ("test", "val")
 """Names of splits that are loaded if their files lie next to ``--data``."""
 GRADIO_ANALYTICS_OPTIONS = {"GRADIO_ANALYTICS_CACHE_FREQUENCY": str(2**53), "GRADIO_ANALYTICS_MAX_EVENTS": "1"}

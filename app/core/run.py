@@ -14,6 +14,7 @@ from stepscope.engine.config import StreamConfig, Thresholds
 from stepscope.engine.control.task import Task
 from stepscope.engine.dialogue import format_user_turn, parse_steps, parse_user_turn
 from stepscope.engine.io.files import replace_surrogates, strip_text, write_json
+from stepscope.engine.model.files.bundled import BUNDLED_DIGESTS
 from stepscope.engine.records import FrameOutput, write_outputs
 from stepscope.eval.data.samples import Sample, build_task
 from stepscope.eval.matching.grading import COSINE_JUDGE, NamedJudge
@@ -27,6 +28,9 @@ from stepscope.eval.runs.provenance import Provenance, TracedVideo, describe_que
 MAX_TASK_CHARS: Final = 200_000
 """Maximum length of goal, steps and user turns together: every turn takes time to split into tokens."""
 PAGE_SCORING: Final = ScoreSettings(text_encoder=DEFAULT_ENCODER)
+BUNDLED_MODEL_WARNING: Final = (
+    "The bundled model was trained on drawings only. On other videos its output is meaningless."
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,6 +119,17 @@ class Run:
     def is_untrained(self) -> bool:
         """Whether its model was never trained for the signals."""
         return self.settings.get("is_untrained") is True
+
+    @property
+    def warning(self) -> str:
+        """The warning that the bundled model made this run, of a video that it cannot know; else empty.
+
+        A live session has its own mark of a bundled video, ``is_drawing``: its recording is another file.
+        """
+        if self.model_digest not in BUNDLED_DIGESTS:
+            return ""
+        is_known = self.settings.get("is_drawing")
+        return "" if (self.clip.is_drawing if is_known is None else is_known) else BUNDLED_MODEL_WARNING
 
     @property
     def thresholds(self) -> Thresholds:

@@ -7,6 +7,7 @@ streamed raises ``VideoError``.
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from filecmp import cmp
 from functools import lru_cache
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from stepscope.app.formatting import format_clock
 from stepscope.engine.errors import EngineError, VideoError
 from stepscope.engine.io.files import digest_file
 from stepscope.engine.io.hub_files import fetch_missing
+from stepscope.engine.model.files.bundled import ASSETS
 from stepscope.engine.records import Excerpt
 from stepscope.engine.video.reader import find_copy_reason, find_cut, find_damage, find_still, probe, read_frames
 from stepscope.engine.video.stills import make_square
@@ -35,6 +37,7 @@ class Clip:
     name: str
     """Display name: the video's id, or the upload's file name."""
     path: Path
+    """Its file; an empty path if there is none, as in a recorded run."""
     fps: float
     """Sampled frames per second."""
     num_frames: int
@@ -72,6 +75,16 @@ class Clip:
         return native_fps if math.isfinite(native_fps) and native_fps > 0 else self.fps
 
     @property
+    def has_file(self) -> bool:
+        """Whether there is a video to play and to run."""
+        return self.path != Path()
+
+    @property
+    def is_drawing(self) -> bool:
+        """Whether it is one of the bundled videos, which the bundled model knows; without a file, by its name."""
+        return is_drawing(self.path) if self.path.is_file() else (_DRAWINGS / f"{self.name}.mp4").is_file()
+
+    @property
     def size(self) -> tuple[int, int]:
         """Rows and columns of the file's upright pictures."""
         info = _probe(self.path)
@@ -81,6 +94,14 @@ class Clip:
     def copy_reason(self) -> str:
         """Why the page shows a converted copy; empty if browsers can show the file itself."""
         return _find_copy_reason(self.path)
+
+
+_DRAWINGS = ASSETS / "demo"
+
+
+def is_drawing(path: Path) -> bool:
+    """Return whether a file has the content of a bundled video, under any name; one of another size is not read."""
+    return any(cmp(path, drawing, shallow=False) for drawing in _DRAWINGS.glob("*.mp4"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -184,9 +205,9 @@ def find_split_clip(splits: Mapping[str, Split], split: str, video_id: str) -> C
     if split not in splits:
         raise ValueError(f"there is no split {split!r} on this page; start it with --split for it")
     sample = splits[split].find(video_id)
-    if sample is None or sample.video_path is None:
-        raise ValueError(f"{video_id} has no video in the split {split}")
-    return sample_clip(sample, sample.video_path, is_bundled=False, split=split)
+    if sample is None:
+        raise ValueError(f"there is no video {video_id} in the split {split}")
+    return sample_clip(sample, sample.video_path or Path(), is_bundled=False, split=split)
 
 
 def sample_clip(sample: Sample, path: Path, *, is_bundled: bool, split: str = "") -> Clip:

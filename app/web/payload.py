@@ -167,6 +167,7 @@ def _pack(run: Run, judged: JudgedVideo | None, *, other: Run | None = None) -> 
         "task": asdict(run.typed_task or write_task(run.task)),
         "steps": [{"id": step.id, "name": step.name} for step in run.task.steps],
         "state_words": list(STATE_WORDS.values()),
+        **({"warning": run.warning} if run.warning else {}),
         **({"sounds": sounds} if (sounds := list_answers(run.settings, run.clip.video_id)) else {}),
         **pack_outputs(outputs),
         **({"reasoning": reasoning} if (reasoning := _pack_reasoning(outputs)) else {}),

@@ -94,11 +94,11 @@ class PlayerView(NamedTuple):
     """The context strategy of the next run."""
 
 
-def show_clip(clip: Clip, video: Path, *, chosen: Any, run: Run | None = None) -> ClipView:
+def show_clip(clip: Clip, video: Path | None, *, chosen: Any, run: Run | None = None) -> ClipView:
     """Return the view of a clip, played from the file ``video``; without a reference its ``run`` has the task."""
     return ClipView(
         clip=clip,
-        video=str(video),
+        video=video and str(video),
         chosen=chosen,
         upload=None,
         **task_boxes(clip.sample or run or Task()),

@@ -59,13 +59,13 @@ class FileSource:
         probe(path)
         self.name = path.name
         self.pixel_aspect = find_track(path).pixel_aspect
-        self._path, self._fps = path, fps
+        self.path, self._fps = path, fps
 
     def pictures(self, clock: Clock, stopped: Event) -> Iterator[np.ndarray]:
         """Yield the frames at the sampling rate, each at its time."""
         began = clock.now()
         damages: list[str] = []
-        for frame in read_frames(self._path, fps=self._fps, on_damage=damages.append):
+        for frame in read_frames(self.path, fps=self._fps, on_damage=damages.append):
             if clock.wait(stopped, began + frame.index / self._fps - clock.now()):
                 return
             yield frame.image

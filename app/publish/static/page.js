@@ -38,10 +38,11 @@ async function start() {
   }
 }
 
-// Plays as soon as the video has its first pictures. A browser that wants a click before it leaves the video paused.
+// Plays up to the moment as soon as the video has its first pictures. A browser that wants a click before it leaves the
+// video paused.
 function play() {
   const video = document.querySelector("#video video"),
-    start = () => document.querySelector("#player [data-do=play]").click();
+    start = () => document.dispatchEvent(new CustomEvent("stepscope:approach"));
   if (!video || video.readyState >= 2) start();
   else video.addEventListener("canplay", start, { once: true });
 }

@@ -1,7 +1,7 @@
 """Event handlers of the live tab: start, stream, stop, ask, and open the recording; and the recorded sessions."""
 
 import json
-from collections.abc import Generator, MutableMapping
+from collections.abc import Generator, Mapping, MutableMapping
 from contextlib import suppress
 from dataclasses import asdict, replace
 from datetime import datetime
@@ -16,7 +16,7 @@ from stepscope.app.controls.widgets import Pace
 from stepscope.app.core.batch_context import BatchContext, unused_folder
 from stepscope.app.core.live_run import LiveRun
 from stepscope.app.core.run import Run, check_has_task, check_task_text, write_task
-from stepscope.app.core.videos import Clip
+from stepscope.app.core.videos import Clip, is_drawing
 from stepscope.app.formatting import as_sentence, format_clock
 from stepscope.app.opening import open_moment
 from stepscope.app.tabs.live.views import LiveView, show_message, show_status, with_buttons
@@ -130,13 +130,14 @@ def stream_session(context: AppContext, batches: BatchContext, window: LiveWindo
 def _run(context: AppContext, batches: BatchContext, window: LiveWindow) -> Generator[LiveView]:
     folder = unused_folder(batches.runs / f"live-{datetime.now():%Y%m%d-%H%M%S}")
     window.folder_name = folder.name
+    origin = {"is_drawing": isinstance(window.source, FileSource) and is_drawing(window.source.path)}
     recording = LiveRecording(
         folder,
         task=window.task,
         config=window.config,
         checkpoint=context.checkpoint,
         source=window.source.name,
-        scoring=asdict(batches.jobs.scoring) | dict(context.encoder),
+        scoring=asdict(batches.jobs.scoring) | dict(context.encoder) | origin,
     )
     session = window.session = LiveSession(
         context.checkpoint,
@@ -148,7 +149,7 @@ def _run(context: AppContext, batches: BatchContext, window: LiveWindow) -> Gene
         on_question=recording.add_question,
     )
     increments = context.streams.begin(
-        _begin_run(context, window, folder), outputs=recording.outputs, user_turns=session.asked.turns
+        _begin_run(context, window, folder, origin), outputs=recording.outputs, user_turns=session.asked.turns
     )
     session.on_text = increments.show_text
     has_yielded = False
@@ -179,7 +180,7 @@ def _run(context: AppContext, batches: BatchContext, window: LiveWindow) -> Gene
     yield with_buttons(view._replace(monitor="", player=lanes), is_running=False, can_open=is_recorded)
 
 
-def _begin_run(context: AppContext, window: LiveWindow, folder: Path) -> Run:
+def _begin_run(context: AppContext, window: LiveWindow, folder: Path, origin: Mapping[str, Any]) -> Run:
     config: StreamConfig = window.config
     clip = Clip(
         name=window.source.name,
@@ -189,7 +190,11 @@ def _begin_run(context: AppContext, window: LiveWindow, folder: Path) -> Run:
         duration_s=FIRST_LANES_S,
     )
     return Run(
-        clip=clip, task=window.task, config=config, model_digest=context.checkpoint.digest, settings=context.settings
+        clip=clip,
+        task=window.task,
+        config=config,
+        model_digest=context.checkpoint.digest,
+        settings={**context.settings, **origin},
     )
 
 

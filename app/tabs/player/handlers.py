@@ -103,6 +103,8 @@ def queue_run(
     try:
         if clip is None:
             raise ValueError("there is no video; choose a bundled one or upload one, then press Run")
+        if not clip.has_file:
+            raise ValueError(f"{clip.name} has no video to run: give the video_path of it in its split")
         task = read_task(clip, goal=goal, steps=steps, user_turns=user_turns)
         if clip.content_digest and clip.sample is None:  # a reference may have none
             cure = "or add a reference, then press Run"

@@ -43,7 +43,7 @@ class Accepted:
     """A valid upload. Every check creates a new object, also for the same file, so that Gradio reports a change."""
 
     clip: Clip
-    video: Path
+    video: Path | None
 
 
 class UploadCheck(NamedTuple):
@@ -96,7 +96,13 @@ def show_upload(context: AppContext, live: LiveRun | None, before: Clip | None, 
     clip = accepted.clip
     task: Any = "" if before is not None and before.sample is not None else gr.skip()
     view = views.ClipView(
-        clip=clip, video=str(accepted.video), chosen=None, upload=gr.skip(), goal=task, steps=task, user_turns=task
+        clip=clip,
+        video=accepted.video and str(accepted.video),
+        chosen=None,
+        upload=gr.skip(),
+        goal=task,
+        steps=task,
+        user_turns=task,
     )
     converted = f" Shown as a converted copy, because {clip.copy_reason}." if clip.copy_reason else ""
     if clip.cut_s is not None:

@@ -124,8 +124,7 @@ def make_agreement_panel(
     context: AppContext, batches: BatchContext, reviews: ReviewContext, setup: SetupPanel, in_player: InPlayer
 ) -> tuple[Any, Any, Any]:
     """Lay out and wire the tab *Agreement*; return its tables, and the state of what the second one lists."""
-    unsettled, listed, at = gr.State(()), gr.State(()), gr.State(0)
-    opened, live = OpenedHit(player=in_player.view, at=at, listed=listed), in_player.view.buttons.live
+    live = in_player.view.buttons.live
 
     def open_row(event: gr.SelectData, request: gr.Request, live: Any, unsettled: Any, *inputs: Any) -> OpenedHit:
         place = handlers.find_row(unsettled, event)
@@ -135,6 +134,8 @@ def make_agreement_panel(
         return handlers.open_event(context, batches, reviews, live, make_query(request, *inputs), listed, at + by)
 
     with gr.Tab("Agreement"):
+        unsettled, listed, at = gr.State(()), gr.State(()), gr.State(0)  # between tabs, Gradio would number these too
+        opened = OpenedHit(player=in_player.view, at=at, listed=listed)
         agreement = gr.HTML(elem_id="agreement", padding=False)
         to_settle = gr.Dataframe(
             headers=SETTLE_HEADERS,

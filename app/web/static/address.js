@@ -36,6 +36,10 @@ function videoOf(place) {
   return place.upload ?? place.video ?? null;
 }
 
+function runOf(place) {
+  return place.run ?? place.saved ?? null;
+}
+
 function readAddress() {
   const link = new URLSearchParams(location.search);
   return Object.fromEntries(ADDRESS_KEYS.filter((key) => link.has(key)).map((key) => [key, link.get(key)]));
@@ -113,10 +117,10 @@ function keptPreview(player) {
   return player.data && player.shown.isPreview && !player.settings.can_run ? player.shown.thresholds : {};
 }
 
-// Updates the page's address, at most once a second during playback unless `isNow`. Back undoes a change of video or of
-// the page's tab.
+// Updates the page's address, at most once a second during playback unless `isNow`. Back undoes a change of video, of
+// the page's tab, or of a run that was shown whole.
 export function updateAddress(player, isNow = false) {
-  if (player.settings.hint || player.address.isLeaving) return; // it is that of the first player, or of the next page
+  if (player.settings.hint || player.address.isLeaving || player.approach) return; // of another player or page
   const now = performance.now();
   openWantedView(player, now);
   const { address } = player;
@@ -128,13 +132,16 @@ export function updateAddress(player, isNow = false) {
     url = new URL(location.href);
   for (const key of ADDRESS_KEYS) url.searchParams.delete(key);
   for (const key in place) url.searchParams.set(key, place[key]);
+  const whole = address.wholeRun;
+  if (player.data && !player.receiver.run) address.wholeRun = runOf(place); // one that streams is none yet
   if (url.href === location.href) return;
   const hadVideo = videoOf(before) !== null,
     isOpening = !place.tab && now - address.lastPushMs < OPENING_MS,
     isOtherVideo = hadVideo && videoOf(place) !== videoOf(before),
+    isOtherRun = whole !== null && runOf(before) === whole && runOf(place) !== whole,
     isOtherTab = (hadVideo || before.tab) && place.tab !== before.tab && !isOpening;
-  if (isOtherVideo) address.lastPushMs = now;
-  history[isOtherVideo || isOtherTab ? "pushState" : "replaceState"](null, "", url);
+  if (isOtherVideo || isOtherRun) address.lastPushMs = now;
+  history[isOtherVideo || isOtherRun || isOtherTab ? "pushState" : "replaceState"](null, "", url);
 }
 
 // Opens the tabs of the address, when the page starts and after Back.

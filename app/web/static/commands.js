@@ -5,7 +5,7 @@ import { copyLink } from "./address.js";
 import { requestPaint, reveal, setView, zoom } from "./timeline/chart.js";
 import { addTurn, deleteTurn, editText, nudge } from "./review/corrections.js";
 import { causeMeanings, clockText, frameAt, referenceWord, SIGNS } from "./state/data.js";
-import { createButton, createNode, createTable, setStatus } from "./dom/dom.js";
+import { createButton, createNode, createTable, keyOf, setStatus } from "./dom/dom.js";
 import { findKind, stepStop, stepVideo, toggleOnlyKind } from "./playback/failure_stops.js";
 import { focusTags, giveVerdict } from "./review/review.js";
 import { beginSpan } from "./review/spans.js";
@@ -65,9 +65,7 @@ const REVIEW_KEYS = [
   ["9", "markSpan", "hold while the video plays: mark the reply span of the turn inside it, or of a new turn"],
   ["V B", "earlier later", "correct the reference: one frame, or one onset of the sound, earlier, later"],
 ];
-// Where E has no text to edit, the keys that follow it at the pace of typing are a text, and must change nothing.
-const TYPING_MS = 700,
-  CHANGES = /^(verdict.|undo|redo|deleteTurn|addTurn|markSpan|finishVideo|earlier|later)$/;
+const TYPING_MS = 700; // where E has no text to edit, letters that follow it at this pace are a text, and do nothing
 
 // The key bindings in the order of the help, without those of reviews and of the model where the page has none.
 function keyRows(player) {
@@ -214,9 +212,26 @@ function focusQuestion(player) {
   else setStatus(player, "This page answers no questions.");
 }
 
+const isAskOpen = () => document.documentElement.dataset.ask === "open" && document.querySelector("#ask")?.offsetParent;
+
+// The button of the panel Ask opens it for typing; Escape closes it.
+function mountAsk(player) {
+  player.listen(document, "click", ({ target }) => {
+    if (target.closest?.("#ask_fold button") && isAskOpen()) focusQuestion(player);
+  });
+  player.listen(document, "keydown", ({ key, target }) => {
+    if (key !== "Escape" || !isAskOpen() || player.tour || document.querySelector("dialog[open]")) return;
+    if (target.matches?.("input, textarea, select") && !target.closest("#ask")) return; // it leaves its own box
+    document.querySelector("#ask_fold button").click();
+    player.focus();
+  });
+}
+
+// Keys that belong to an input method, such as the Enter that ends a composition (229: Safari), are for its text alone.
 // Gradio's controls of the video take every key for a click: Tab past them would start playback. Only Enter and Space
 // may press them; all other keys go to the player's own commands.
 function keepFromVideo(event) {
+  if (event.isComposing || event.keyCode === 229) return event.stopImmediatePropagation();
   if ([" ", "Enter"].includes(event.key) || !event.target.closest?.("#video")) return;
   event.stopPropagation();
   if (event.key !== "Tab" && !document.dispatchEvent(new KeyboardEvent("keydown", event))) event.preventDefault();
@@ -255,7 +270,7 @@ function showHelp(player) {
 
 // Controls that reserve keys while they have the focus: all keys (null) or a list.
 const RESERVED_KEYS = [
-  ["input:not([type=range], [type=checkbox]), textarea, select, [contenteditable=true]", null],
+  ["input:not([type=range], [type=checkbox]), textarea, select, [contenteditable]:not([contenteditable=false])", null],
   [
     "[type=range], .ss-handle",
     ["ArrowLeft", "ArrowRight", "ArrowUp", "ArrowDown", "Home", "End", "PageUp", "PageDown"],
@@ -280,22 +295,26 @@ export function mountCommands(player) {
     player.root.querySelector(`[data-tab=${player.tab}]`).focus();
   });
   player.listen(window, "keydown", keepFromVideo, { capture: true });
+  if (!player.settings.hint) mountAsk(player);
   player.listen("rate", "change", ({ target }) => player.video.setRate(Number(target.value)));
   player.listen("captions", "change", ({ target }) => player.data && setCaptions(player, target.value));
   player.listen(document, "keydown", (event) => {
-    const dialog = player.root.querySelector("dialog[open]");
+    const dialog = document.querySelector("dialog[open]");
     if (dialog && (dialog !== player.find("help") || event.key !== "?")) return;
     if (event.ctrlKey || event.metaKey || event.altKey) return;
     const target = event.composedPath()[0];
     if (RESERVED_KEYS.some(([control, keys]) => target.matches?.(control) && (!keys || keys.includes(event.key))))
       return;
-    const name = commandByKey[event.key.toLowerCase()],
+    const name = commandByKey[keyOf(event)],
       isTyped = event.timeStamp - typedAtMs < TYPING_MS;
     if (isTyped) typedAtMs = event.timeStamp;
     if (!name || (!player.root.offsetParent && !player.canvas.offsetParent)) return;
     event.preventDefault();
-    if (isTyped && CHANGES.test(name))
+    const isLetter = event.key.length === 1;
+    if (isTyped && isLetter)
       return setStatus(player, "Nothing is edited here: keys that are typed right after E change nothing.");
+    if (isLetter && event.key !== " " && name !== "ask" && isAskOpen())
+      return setStatus(player, "Letters do nothing behind the open panel Ask: / is its question, Esc closes it.");
     runCommand(player, name);
     if (name === "editText" && document.activeElement !== player.find("edited")) typedAtMs = event.timeStamp;
   });

@@ -11,14 +11,14 @@ import { Receiver, withTimeout } from "./state/increments.js";
 import { Player } from "./state/player.js";
 import { mountInspection } from "./panels/inspection.js";
 import { currentEvent } from "./review/opinions.js";
-import { tick } from "./playback/playback.js";
+import { approachMoment, tick } from "./playback/playback.js";
 import { PICTURE_S, requestTick, seek } from "./playback/playhead.js";
 import { mountSpeech } from "./playback/speech.js";
 import { mountPointer } from "./timeline/pointer.js";
 import { Timeline } from "./timeline/timeline.js";
 import { mountProvenance } from "./panels/provenance.js";
 import { drawReview, mountReview } from "./review/review.js";
-import { showIncrement, showRun } from "./run.js";
+import { mountRun, showIncrement, showRun } from "./run.js";
 import { mountTheme } from "./dom/theme.js";
 import { goToRow } from "./playback/selection.js";
 import { SignalLayer } from "./signals/layer.js";
@@ -48,7 +48,7 @@ const PARTS = [
   mountPointer,
   mountSpeech,
 ];
-const PARTS_OF_PAGE = [mountAddress, mountThresholds, mountStory, mountTour]; // a second player has a hint instead
+const PARTS_OF_PAGE = [mountAddress, mountThresholds, mountStory, mountTour, mountRun];
 
 // Returns a player in the page around it, whose markup is there.
 export function createPlayer(host) {
@@ -78,6 +78,10 @@ export function createPlayer(host) {
     isGone: () => player.listeners.signal.aborted,
     onRun: (data) => showRun(player, data),
     onGrowth: (added) => showIncrement(player, added),
+    onConnection: (words) => {
+      const line = document.querySelector(`${settings.hint ? "#live_status" : "#status"} .status-line`);
+      if (line) line.textContent = words;
+    },
   });
   return player;
 }
@@ -104,6 +108,7 @@ function watchPage(player) {
   let width = 0;
   mountTheme();
   player.listen(document, "stepscope:stale", () => player.data && updateCounts(player));
+  player.listen(document, "stepscope:approach", () => approachMoment(player)); // of a story
   if (!player.settings.hint)
     player.listen(document, "stepscope:threshold", ({ detail }) => applyThresholds(player, detail));
   const sizes = new ResizeObserver(() => {

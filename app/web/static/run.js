@@ -5,7 +5,7 @@ import { updateSound } from "./lanes/sound.js";
 import { isLinkAtStart, openLinkedMoment, takeLinkedEvent, takeLinkedScoring } from "./address.js";
 import { layout, requestPaint, reveal, setView, updateCounts } from "./timeline/chart.js";
 import { clockText, referenceWord } from "./state/data.js";
-import { focusedInput, setStatus, showTurns } from "./dom/dom.js";
+import { createButton, createNode, focusedInput, setStatus, showTurns } from "./dom/dom.js";
 import { showChanges } from "./panels/failure_changes.js";
 import { closeInspection, isForeignRun } from "./panels/inspection.js";
 import { scoreIfWanted } from "./review/layer.js";
@@ -105,6 +105,28 @@ function markForeignRun(player) {
   if (player.settings.model_digest) document.documentElement.toggleAttribute("data-foreign-run", isForeignRun(player));
 }
 
+// Asks, once for each run, before *Run* shows the page's model in place of another one.
+export function mountRun(player) {
+  const agreed = new Set(),
+    dialog = player.find("replace");
+  const ask = (event) => {
+    const button = event.target.closest?.("#run");
+    if (!button || !isForeignRun(player) || agreed.has(player.data.run)) return;
+    event.stopImmediatePropagation(); // Gradio listens at the button
+    const { run, origin } = player.data,
+      model = origin.rows.find(([label]) => label === "model")?.[1] ?? "Another model";
+    dialog.onclose = () => dialog.returnValue && agreed.add(run) && button.click();
+    dialog.replaceChildren(
+      createNode("p", "", `${model} made this run: Run shows this page's own model in its place.`),
+      createButton("", "run this page's model", () => dialog.close("run")),
+      createButton("", "keep this run (Esc)", () => dialog.close("")),
+    );
+    dialog.returnValue = "";
+    dialog.showModal();
+  };
+  player.listen(document, "click", ask, { capture: true });
+}
+
 // Folds the form of a run away while there is a run to study.
 function announceStudied(player) {
   const form = player.data && !player.data.isReferenceAlone ? "folded" : "open";
@@ -187,7 +209,8 @@ function clearRun(player) {
   setStatus(player, "");
   player.find("clock").textContent = clockText(0);
   player.head.style.visibility = "hidden";
-  for (const name of ["now", "rows", "curves", "kinds", "counts", "origins"]) player.find(name).replaceChildren();
+  for (const name of ["now", "rows", "curves", "kinds", "counts", "origins", "warning"])
+    player.find(name).replaceChildren();
   drawOnlyKind(player, null);
   player.timeline.clear();
   player.signals.clear();

@@ -11,6 +11,8 @@ BUNDLED_CHECKPOINTS: Final[Mapping[str, Path]] = {
     "bundled-answer": ASSETS / "checkpoint-answer",
 }
 """The first one decides with its two heads, its twin by a silent token, the adapter by answers to questions."""
+BUNDLED_DIGESTS: Final = frozenset({"75e5cb7d20a0d693", "b44e31fcd7c68b4b", "65945b1656e5a5b8"})
+"""Their digests, by which a run names its model."""
 
 
 def bundled_name(folder: Path) -> str | None:

@@ -1,6 +1,8 @@
 """A published player and its table in a browser, served from a sub-folder by ``python -m http.server``."""
 
+import json
 import re
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
@@ -8,10 +10,24 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Page
 
+from stepscope.app.core.run import BUNDLED_MODEL_WARNING
 from stepscope.app.figures.charts.registry import CHARTS
+from stepscope.app.publish.story import parse_story
+from stepscope.engine.io.files import write_json
+from stepscope.eval.runs.folder import RunFolder
 from tests.app.publish.conftest import HOSTILE
+from tests.support.data.saved_runs import save_run
 from tests.support.pages.browser import NEEDS_CHROMIUM, inspect, rows
-from tests.support.pages.published import Traffic, link_of, open_charts, open_player, wait_for_time
+from tests.support.pages.published import (
+    Traffic,
+    link_of,
+    open_charts,
+    open_player,
+    publish,
+    serve_folder,
+    wait_for_time,
+)
+from tests.support.paths import ASSETS
 
 RULES = {"runOnly": {"type": "tag", "values": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa"]}}
 pytestmark = NEEDS_CHROMIUM
@@ -149,3 +165,40 @@ def test_a_click_in_the_table_opens_a_video_at_its_worst_moment(page: Page, addr
     page.wait_for_selector("table.videos")
     assert traffic.elsewhere(address) == []
     assert traffic.problems == []
+
+
+def test_a_moment_of_a_story_plays_up_to_it_and_stops_with_its_explanation(
+    page: Page, bundled_run: RunFolder, tmp_path: Path
+) -> None:
+    publish(bundled_run, tmp_path / "plain", videos=["tower-hard"])
+    row = json.loads((tmp_path / "plain" / "data" / "run.json").read_text(encoding="utf-8"))["videos"][0]
+    moment = {"run": bundled_run.path.name, "video": row["id"], "time_s": row["t"], "event": row["event"]}
+    story = parse_story(json.dumps({"title": "", "moments": [{**moment, "caption": "It was late."}]}))
+    publish(bundled_run, tmp_path / "told", videos=["tower-hard"], story=story)
+    with serve_folder(tmp_path / "told") as address:
+        page.goto(address)
+        page.click(".story a")
+        page.wait_for_function("() => document.querySelector('.ss')?.inspect?.().isPaused === false")
+        began, link = inspect(page)["time"], link_of(page)
+        assert row["t"] - 3.1 < began < row["t"]
+        assert page.locator(".ss-failure").is_visible()
+        page.wait_for_function("() => document.querySelector('.ss').inspect().isPaused")
+        seen = inspect(page)
+        assert seen["time"] == pytest.approx(row["t"], abs=0.02)
+        assert seen["event"]["key"] == row["event"] == link_of(page)["event"]
+        assert link_of(page) == link
+        assert page.locator(".ss-failure").is_visible()
+        page.keyboard.press(" ")
+        page.wait_for_function("(time) => document.querySelector('.ss').inspect().time > time + 1", arg=row["t"])
+
+
+def test_the_published_page_marks_the_words_of_the_bundled_model_about_a_foreign_video(
+    page: Page, demo_manifest: Path, tmp_path: Path
+) -> None:
+    run = save_run(tmp_path / "run", demo_manifest)
+    model = json.loads((ASSETS / "demo" / "run" / "run.json").read_text(encoding="utf-8"))["model_digest"]
+    write_json(tmp_path / "run" / "run.json", {**(run.settings() or {}), "model_digest": model})
+    publish(run, tmp_path / "site", videos=["truck-1"])
+    with serve_folder(tmp_path / "site") as address:
+        open_player(page, address)
+        assert page.locator(".ss-warning").inner_text() == f"⚠ {BUNDLED_MODEL_WARNING}"

@@ -57,6 +57,19 @@ export function saveBlob(blob, name) {
   setTimeout(() => URL.revokeObjectURL(href), 60_000);
 }
 
+const SHIFTED_DIGITS = ")!@#$%^&*("; // of a US keyboard
+const PLACES = { Comma: ",<", Period: ".>", Slash: "/?", Semicolon: ";:" };
+
+// The character of a pressed key. Where the layout has none such, it is that of the key's place on a US keyboard: for
+// digits that need Shift (French), and for letters of another script, with Q, which is ";" in Greek.
+export function keyOf({ key, code = "", shiftKey }) {
+  const digit = /^Digit(\d)$/.exec(code)?.[1],
+    isOther = /^\P{ASCII}/u.test(key) && !/^\p{Script=Latin}/u.test(key);
+  if (digit && !shiftKey && key !== SHIFTED_DIGITS[digit]) return digit;
+  if (code.startsWith("Key") && (isOther || (code === "KeyQ" && key === ";"))) return code.slice(3).toLowerCase();
+  return (isOther && PLACES[code]?.[Number(shiftKey)]) || key.toLowerCase();
+}
+
 export const EVENT_INPUTS = ".ss-tags, .ss-note, .ss-edited, .ss-when, .ss-until";
 
 // The focused input of the current event; null for none.

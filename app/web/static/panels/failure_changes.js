@@ -68,7 +68,8 @@ export function showChanges(player, next) {
     player.judgedRun &&
     before &&
     ["video_id", "model", "task"].every((name) => JSON.stringify(before[name]) === JSON.stringify(next[name]));
-  const words = isComparable ? changeWords(before, next) : "";
+  const isOpened = next?.kept_run && next.kept_run !== before?.kept_run; // another run was opened, and none compared
+  const words = isComparable && !isOpened ? changeWords(before, next) : "";
   panel.hidden = !words;
   if (words) panel.replaceChildren(...drawChanges(player, words, compareFailures(before, next)));
   else panel.replaceChildren();

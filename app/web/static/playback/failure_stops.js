@@ -63,9 +63,8 @@ export function stepStop(player, by) {
 
 // Opens the next (1) or previous (-1) video of the table.
 export function stepVideo(player, by) {
-  const button = stepButton("videos", by);
-  if (button) button.click();
-  else setStatus(player, "The table of videos is not loaded: open Videos in Batch once.");
+  if (player.settings.hint) return setStatus(player, "A live session has no further videos.");
+  stepButton("videos", by).click();
 }
 
 // Opens the next moment to settle after a final verdict on the shown one.

@@ -11,7 +11,8 @@ import { seek } from "./playhead.js";
 import { clearSelection, followEvent } from "./selection.js";
 import { followSpeech } from "./speech.js";
 
-const SLEEP_MS = 250;
+const SLEEP_MS = 250,
+  APPROACH_S = 3;
 
 // Runs once per animation frame during playback, otherwise a few times a second to save power.
 export function tick(player) {
@@ -25,6 +26,24 @@ export function tick(player) {
   followSpeech(player);
 }
 
+// Plays the last seconds before the moment at the playhead, and stops there. Until then, or until the user goes
+// elsewhere, its selection, its explanation and the address stay.
+export function approachMoment(player) {
+  const at = player.video.time;
+  player.approach = { from: at - APPROACH_S, at, selected: player.selectedTime };
+  seek(player, at - APPROACH_S);
+  player.video.play();
+}
+
+function followApproach(player, time) {
+  const { from, at, selected } = player.approach;
+  if (time < at && time > from - 0.1 && player.selectedTime === selected) return time;
+  player.approach = null;
+  if (time < at || time > at + 1 || player.selectedTime !== selected) return time; // the user went elsewhere
+  player.video.pause();
+  return seek(player, at);
+}
+
 // Moves the playhead; updates texts only when the model's frame changes. A command runs it first: what it acts on is
 // then what lies at the playhead, even right after a seek.
 export function updatePlayhead(player) {
@@ -33,6 +52,7 @@ export function updatePlayhead(player) {
   const [from, to] = (player.shown.isLooping && player.shown.region) || [-Infinity, Infinity];
   if (time >= to || time < from - 0.3) seek(player, (time = from));
   if (time === player.lastTime) return;
+  if (player.approach) time = followApproach(player, time);
   player.lastTime = time;
   scrollView(player, time);
   const x = player.timeline.x(time);
@@ -42,7 +62,7 @@ export function updatePlayhead(player) {
   player.find("clock").textContent = clockText(time);
   player.find("play").textContent = player.video.isPaused ? "▶" : "❚❚";
   player.find("play").ariaLabel = player.video.isPaused ? "Play" : "Pause";
-  if (player.selectedTime !== null && Math.abs(player.selectedTime - time) >= 0.5 / player.data.fps)
+  if (!player.approach && player.selectedTime !== null && Math.abs(player.selectedTime - time) >= 0.5 / player.data.fps)
     clearSelection(player);
   const frame = gridFrame(player.data, time);
   if (frame === player.lastFrame) return;

@@ -5,7 +5,7 @@ import { clockText, correctedText, gridFrame, parseTime } from "../state/data.js
 import { createNode, keepSetting, setStatus, showTurns } from "../dom/dom.js";
 import { conflictText, describeAction, describeEvent } from "./event_words.js";
 import { correctedTurn, lastTurn, requestScoring } from "./layer.js";
-import { currentEvent, eventByKey, referenceOf } from "./opinions.js";
+import { correctedEvent, currentEvent, eventByKey } from "./opinions.js";
 import { seek } from "../playback/playhead.js";
 import { goToEvent } from "../playback/selection.js";
 import { openTab } from "../panels/tabs.js";
@@ -18,7 +18,7 @@ function submitCorrection(player, kind, turn, more = {}, done) {
 
 // The reference turn that can be corrected, from the layer, deleted or not; null for another event.
 function correctableTurn(player, selected) {
-  const event = referenceOf(selected);
+  const event = correctedEvent(player, selected);
   if (!event || !player.layer) return null;
   const turn = lastTurn(player, event.key);
   return turn && { ...turn, isDeleted: !correctedTurn(player, event) };
@@ -116,7 +116,7 @@ export function resetEdited(player) {
 
 export function deleteTurn(player) {
   withCorrectableTurn(player, (turn) => {
-    const event = referenceOf(currentEvent(player));
+    const event = correctedEvent(player, currentEvent(player));
     submitAndSay(player, { kind: turn.isDeleted ? "add" : "delete", turn: turn.name }, event);
   });
 }
@@ -186,7 +186,7 @@ export function drawCorrection(player, event) {
     box = player.find("correction");
   box.hidden = !turn;
   player.find("add").hidden = player.find("against").parentElement.hidden = !player.layer;
-  const conflicts = (player.layer?.conflicts ?? []).filter(({ key }) => key === referenceOf(event)?.key),
+  const conflicts = (player.layer?.conflicts ?? []).filter(({ key }) => key === correctedEvent(player, event)?.key),
     unusable = (player.layer?.unusable ?? []).map((reason) => `Does not fit: ${reason}`),
     troubles = [...conflicts.map(conflictText), ...unusable];
   player.find("troubles").replaceChildren(...troubles.map((words) => createNode("p", "ss-failure", words)));

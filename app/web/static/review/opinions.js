@@ -160,6 +160,11 @@ export function referenceOf(event) {
   return event?.pair ?? (event?.kind === "reference" ? event : null);
 }
 
+// The reference turn that corrections of an event change: its own, or that of a pair that does not match or is split.
+export function correctedEvent(player, event) {
+  return referenceOf(event) ?? (event?.other ? eventByKey(player, event.other) : null);
+}
+
 // The numbers of events in the scope and of those with this reviewer's verdict. A matched pair counts once, as judged
 // when both of its sides are.
 export function countJudged(player) {

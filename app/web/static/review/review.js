@@ -11,6 +11,7 @@ import {
   EVENT_INPUTS,
   focusedInput,
   keepSetting,
+  keyOf,
   setStatus,
 } from "../dom/dom.js";
 import { describeEvent, eventLabel } from "./event_words.js";
@@ -292,7 +293,7 @@ function mountVocabulary(player) {
   const box = player.find("vocabulary");
   box.addEventListener("keydown", (event) => {
     if (event.ctrlKey || event.metaKey || event.altKey) return;
-    const key = event.key.toLowerCase(),
+    const key = keyOf(event),
       button = [...box.querySelectorAll("button")].find((one) => one.dataset.key === key);
     if (button) button.click();
     else if (key === "g") player.find("tags").focus();

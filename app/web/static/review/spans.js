@@ -1,7 +1,7 @@
 // Reply spans of reference turns: their ends are corrected, and a key that is held while the video plays marks a span.
 
 import { clockText } from "../state/data.js";
-import { setStatus } from "../dom/dom.js";
+import { keyOf, setStatus } from "../dom/dom.js";
 
 const REACH_S = 0.5, // of an onset
   BEFORE_S = 0.1, // in which an onset is louder than the mean
@@ -72,8 +72,8 @@ export function beginSpan(player) {
 }
 
 export function mountSpans(player, finish) {
-  player.listen(document, "keyup", ({ key }) => {
-    if (key !== KEY || player.review.spanBegan === null) return;
+  player.listen(document, "keyup", (event) => {
+    if (keyOf(event) !== KEY || player.review.spanBegan === null) return;
     const [from, to] = [player.review.spanBegan, player.video.time];
     player.review.spanBegan = null;
     if (!player.data || !player.layer) return;

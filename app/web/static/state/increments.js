@@ -17,6 +17,9 @@ import { appendSignal, DECISIONS, decodeFloats } from "./signals.js";
 
 const POLL_INTERVAL_MS = 500,
   REQUEST_TIMEOUT_MS = 15000;
+const LOST = "The connection to the server was lost: this goes on when it answers again.",
+  BACK = "The server answers again.",
+  ENDED = "The server was started again, which has ended this.";
 const LIVE_FRAMES = 7200; // kept of a live session, an hour at 2 fps; the run on the server has all of them
 
 export function sleep(ms = 0) {
@@ -184,9 +187,9 @@ export class GrowingRun {
 // requested until another run arrives.
 export class Receiver {
   // ask(stream, first): the frames of a stream from one on, as text, or null once it is over; isGone(): whether the
-  // page has no player any more; onRun(data), onGrowth(rows): what to draw.
-  constructor({ ask, isGone, onRun, onGrowth }) {
-    Object.assign(this, { ask, isGone, onRun, onGrowth, run: null });
+  // page has no player any more; onRun(data), onGrowth(rows): what to draw; onConnection(words): whether it is lost.
+  constructor({ ask, isGone, onRun, onGrowth, onConnection }) {
+    Object.assign(this, { ask, isGone, onRun, onGrowth, onConnection, run: null });
   }
 
   receive(text) {
@@ -202,13 +205,17 @@ export class Receiver {
   }
 
   async follow(run) {
-    for (;;) {
+    for (let isLost = false; ;) {
       await sleep(POLL_INTERVAL_MS);
       if (this.run !== run || this.isGone()) return;
       const text = await this.ask(run.stream, run.next).catch(() => undefined);
-      if (text === null || this.run !== run) return;
+      if (this.run !== run) return;
+      if (text === null && isLost) this.onConnection(ENDED);
+      else if ((text === undefined) !== isLost) this.onConnection(isLost ? BACK : LOST);
+      isLost = text === undefined;
+      if (text === null) return;
       // the answer is too late, or Gradio says that the server does not answer: request it again
-      if (text === undefined) continue;
+      if (isLost) continue;
       const before = run.numFrames,
         written = run.data.progress?.text,
         added = run.append(JSON.parse(text));

@@ -33,6 +33,7 @@ export class Player {
 
     // the selection
     this.stopIndex = null; // index of the stop that is shown, in `data.stops`
+    this.approach = null; // to a moment of a story: its times and its selection
     this.isAfterVerdict = false; // whether a verdict selected the event, so that N has not stopped at it
     this.selectedTime = null; // of an explicit selection, in seconds; null while the selection follows the playhead
     this.kinds = new Set(Object.keys(STOP_SIGNS)); // at which N and P stop
@@ -116,6 +117,7 @@ class Address {
     this.chosen = null; // the address of a video without a run
     [this.lastWriteMs, this.lastPushMs, this.viewClickMs] = [0, -Infinity, -Infinity];
     this.wantedTab = this.wantedView = null; // the view of the address until it is open
+    this.wholeRun = null; // the run in the address that was shown last, not streaming: Back returns to it
     this.isCompareShown = false; // whether a second run was shown
     this.isLeaving = false; // whether Back reloads the page: an address written now would drop those of Forward
     this.keptFor = undefined; // the run for which Back keeps the video of the address

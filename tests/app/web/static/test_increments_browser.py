@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from playwright.sync_api import Page
+from playwright.sync_api import Page, expect
 
 from stepscope.engine.video.writer import write_h264
 from tests.conftest import moving_square
@@ -73,3 +73,21 @@ def test_the_figure_grows_with_the_run_and_a_lost_answer_is_asked_for_again(page
     release_requests(page)
     wait_for_frames(page, 3 * STEP)
     compare_with_the_whole(page)
+
+
+def test_a_lost_connection_is_said_until_the_server_answers_or_has_ended_the_run(page: Page) -> None:
+    line = page.locator("#status .status-line")
+    page.evaluate("document.body.insertAdjacentHTML('beforeend', '<p id=status><b class=status-line>Running.</b></p>')")
+    hold_requests(page, refuse=True)
+    expect(line).to_have_text("The connection to the server was lost: this goes on when it answers again.")
+    release_requests(page)
+    expect(line).to_have_text("The server answers again.")
+    page.click("#step")
+    wait_for_frames(page, 2 * STEP)
+    hold_requests(page, refuse=True)
+    expect(line).to_contain_text("was lost")
+    page.evaluate("""() => {
+        const answer = () => new Response("null", { headers: { "content-type": "application/json" } });
+        window.fetch = async () => answer();
+    }""")
+    expect(line).to_have_text("The server was started again, which has ended this.")

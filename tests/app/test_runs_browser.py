@@ -1,0 +1,187 @@
+"""The page with the bundled model and further runs: what it asks, marks, keeps in history and does not compare."""
+
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+from stepscope.app.core.run import BUNDLED_MODEL_WARNING
+from stepscope.engine.io.files import load_json, write_json
+from tests.conftest import Uploads
+from tests.support.data.recorded import record_toy
+from tests.support.data.saved_runs import save_run
+from tests.support.pages.browser import NEEDS_CHROMIUM, OPENED, forget, inspect, serve, upload, wait_for_status
+from tests.support.paths import ASSETS
+
+pytestmark = [*NEEDS_CHROMIUM, pytest.mark.slow]
+MARK = f"⚠ {BUNDLED_MODEL_WARNING}"
+
+
+@pytest.fixture(scope="module")
+def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Serve the bundled model with a recorded run without a video, a run of another model, and one of its own."""
+    data, runs = ASSETS / "demo" / "test.json", tmp_path_factory.mktemp("runs")
+    record_toy(runs / "toy")
+    save_run(runs / "other", data)
+    settings = load_json((save_run(runs / "own", data).path / "run.json").read_text(encoding="utf-8"))
+    digest = load_json((ASSETS / "demo" / "run" / "run.json").read_text(encoding="utf-8"))["model_digest"]
+    config = {"speak_threshold": 0.8, "update_threshold": 0.5}
+    write_json(runs / "own" / "run.json", {**settings, "model_digest": digest, "config": config})
+    with serve(data=data, checkpoint=ASSETS / "checkpoint", runs=runs) as url:
+        yield url
+
+
+@pytest.fixture
+def page(window: Page, address: str) -> Page:
+    """Open the page, which shows a failure of the bundled run."""
+    forget(window, address)
+    window.goto(address)
+    window.wait_for_function(OPENED)
+    window.keyboard.press("Escape")
+    return window
+
+
+def wait_for(page: Page, condition: str) -> dict[str, Any]:
+    page.wait_for_function(
+        f"(() => {{ const seen = document.querySelector('.ss')?.inspect?.(); return {condition}; }})()"
+    )
+    return inspect(page)
+
+
+def open_run(page: Page, address: str, name: str, video: str = "robot-hard") -> None:
+    page.goto(f"{address}/?video={video}&saved={name}&t=1")
+    wait_for(page, f"seen?.video === '{video}'")
+
+
+def test_ask_takes_the_focus_and_letters_do_nothing_behind_it(page: Page) -> None:
+    before = inspect(page)
+    page.click("#ask_fold button")
+    page.keyboard.type("Did I do that right?")
+    expect(page.locator("#question :is(textarea, input)")).to_have_value("Did I do that right?")
+    for part in ("document.activeElement.blur()", "document.querySelector('.ss-canvas').focus()"):
+        page.evaluate(part)
+        page.keyboard.type("ndgm1!K")
+        seen = inspect(page)
+        assert (seen["event"], seen["isPaused"], seen["waiting"]) == (before["event"], True, 0)
+        assert not page.evaluate("document.activeElement.matches('input, textarea')")
+    page.keyboard.press("/")
+    page.keyboard.press("Escape")
+    expect(page.locator("#ask")).to_be_hidden()
+    page.keyboard.press("n")
+    wait_for(page, "seen.said.startsWith('Failure 2 of 4')")
+
+
+def test_the_next_video_opens_from_the_first_page_and_from_a_link(page: Page, address: str) -> None:
+    page.keyboard.press(")")
+    seen = wait_for(page, "seen.video !== 'robot-hard'")
+    page.keyboard.press("(")
+    wait_for(page, "seen.video === 'robot-hard'")
+    open_run(page, address, "bundled")
+    page.keyboard.press(")")
+    wait_for(page, f"seen.video === '{seen['video']}'")
+
+
+def test_back_after_other_thresholds_shows_the_earlier_run_and_forward_the_later_one(page: Page) -> None:
+    page.wait_for_function("new URLSearchParams(location.search).get('run')")
+    for speak in (0.8, 0.3):
+        page.evaluate(f"document.dispatchEvent(new CustomEvent('stepscope:threshold', {{detail: {{speak: {speak}}}}}))")
+        wait_for(page, f"seen.runThresholds.speak === {speak} && location.search.includes('speak={speak}')")
+        expect(page.locator(".ss-changed-counts")).to_be_visible()  # this was asked for
+    for go, speak in ((page.go_back, 0.8), (page.go_back, 0.5), (page.go_forward, 0.8), (page.go_forward, 0.3)):
+        go()
+        wait_for(page, f"seen?.runThresholds?.speak === {speak} && location.search.includes('speak={speak}')")
+
+
+def test_a_run_that_is_opened_is_not_compared_with_the_one_before(page: Page, address: str) -> None:
+    page.goto(f"{address}/?video=robot-hard&tab=batch&shown=own")
+    wait_for(page, "seen?.video === 'robot-hard'")
+    expect(page.locator("#origin")).to_contain_text("run own")
+    page.locator("#videos [data-testid^=cell]", has_text="robot-hard").first.dispatch_event("click")
+    wait_for(page, "seen.runThresholds.speak === 0.8")
+    assert page.locator(".ss-changes").is_hidden()
+
+
+def test_run_asks_once_before_it_replaces_a_run_of_another_model(page: Page, address: str) -> None:
+    question = page.locator(".ss-replace")
+    open_run(page, address, "other")
+    page.click("#run")
+    expect(question).to_contain_text("feed made this run: Run shows this page's own model in its place.")
+    page.keyboard.press("n")
+    assert inspect(page)["cursor"] is None, "no key acts behind the question"
+    page.keyboard.press("Escape")
+    expect(question).to_be_hidden()
+    assert page.evaluate("document.querySelector('.ss').unpacked().run_name") == "other"
+    page.click("#run")
+    question.get_by_role("button", name="run this page's model").click()
+    wait_for_status(page, "^Done")
+    page.click("#run")
+    wait_for_status(page, "^(Waiting|Running|Done)")
+    expect(question).to_be_hidden()
+
+
+def test_a_recorded_run_without_a_video_plays_its_lanes(page: Page, address: str) -> None:
+    open_run(page, address, "toy", "boat")
+    assert "Its split names no video" in page.inner_text("#status")
+    assert page.locator(".ss-row").count() == 2
+    page.keyboard.press("End")
+    page.keyboard.press("j")
+    assert inspect(page)["time"] == pytest.approx(3, abs=0.1)
+    page.keyboard.press(" ")
+    wait_for(page, "seen.time > 3.3")
+    page.keyboard.press(" ")
+    page.click("#run")
+    page.get_by_role("button", name="run this page's model").click()
+    wait_for_status(page, "boat has no video to run")
+
+
+def test_words_about_a_video_that_the_bundled_model_cannot_know_are_marked_for_good(
+    page: Page, uploads: Uploads, tmp_path: Path
+) -> None:
+    mark = page.locator("#player .ss-warning")
+    assert mark.is_hidden(), "it knows its own drawings"
+    upload(page, Path(shutil.copy(uploads.foreign, tmp_path / "boat.mp4")), "press Run")
+    page.fill("#goal textarea", "build")
+    page.fill("#steps textarea", "S1: attach")
+    page.click("#run")
+    expect(mark).to_have_text(MARK)
+    wait_for_status(page, "^Done")
+    expect(mark).to_have_text(MARK)
+    page.reload()
+    wait_for_status(page, "the earlier run|^Done")
+    expect(mark).to_have_text(MARK)
+
+
+def test_every_view_of_the_reviews_has_one_tab(page: Page) -> None:
+    names = "[...document.querySelectorAll('#review_views > .tab-wrapper .tab-container:not(.visually-hidden) button')]"
+    wanted = ["Progress", "Queue", "Assign", "Agreement", "Export and import"]
+    page.get_by_role("tab", name="Reviews").click()
+    for name in [*wanted, *wanted]:
+        page.get_by_role("tab", name=name, exact=True).first.click()
+        page.wait_for_function(
+            f"{names}.some((tab) => tab.ariaSelected === 'true' && tab.textContent.trim() === {name!r})"
+        )
+        assert page.evaluate(f"{names}.map((tab) => tab.textContent.trim())") == wanted
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_playhead_and_what_is_selected_are_seen_in_forced_colours(
+    browser: Browser, address: str, scheme: Any
+) -> None:
+    context = browser.new_context(forced_colors="active", color_scheme=scheme, viewport={"width": 1440, "height": 900})
+    page = context.new_page()
+    page.goto(address)
+    page.wait_for_function(OPENED)
+    colour: Callable[[str], str] = lambda part: page.evaluate(  # noqa: E731
+        "(part) => getComputedStyle(document.querySelector(part)).backgroundColor", part
+    )
+    highlight = page.evaluate("""() => {
+        const box = document.body.appendChild(document.createElement("i"));
+        box.style = "background: Highlight; forced-color-adjust: none";
+        return getComputedStyle(box).backgroundColor;
+    }""")
+    assert {colour(part) for part in (".ss-head", ".ss-prob i", ".ss [aria-selected=true]")} == {highlight}
+    assert highlight != colour("body")
+    context.close()

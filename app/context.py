@@ -21,9 +21,9 @@ from stepscope.engine.chat.pool import WorkerPool
 from stepscope.engine.chat.service import AnsweringWorker, ChatService
 from stepscope.engine.chat.worker import ChatWorker
 from stepscope.engine.config import ContextStrategy, StreamConfig, Thresholds
+from stepscope.engine.inference.memory import used_memory_mb
 from stepscope.engine.inspection import FrameInspection
 from stepscope.engine.io.files import digest_file
-from stepscope.engine.inference.memory import used_memory_mb
 from stepscope.engine.model.checkpoint import Checkpoint
 from stepscope.engine.model.checkpoint_folder import has_untrained_signals
 from stepscope.engine.model.files.bundled import ASSETS

@@ -31,6 +31,9 @@ class PromptCodec(Protocol):
     stream_opening: tuple[int, ...]
     """The tokens between the end of a response and the next image."""
     eos_id: int
+    """The token that closes a turn in the context."""
+    other_ends: tuple[int, ...] = ()
+    """Further tokens that end a turn when they are generated; none enters the context."""
     feeds_eos: bool
     answers_user_turns: bool
     """Whether user turns follow the image of their frame and are always answered; else they precede it."""

@@ -24,7 +24,7 @@ from stepscope.engine.model.checkpoint_folder import (
     is_without_heads,
     refuse_quantization,
 )
-from stepscope.engine.model.devices import name_dtype, resolve_device
+from stepscope.engine.model.devices import name_dtype, resolve_device, resolve_dtype
 from stepscope.engine.model.files.checkpoint_files import (
     SILENT_TOKEN,
     find_heads,
@@ -185,18 +185,18 @@ def load_checkpoint(
     folder = find_folder(path_or_id)
     pixels = find_frame_pixels(folder, frame_pixels)
     has_heads = heads is not None or allow_untrained_heads
-    numbers = choose_dtype(path_or_id, dtype, target, quantize=quantize, has_heads=has_heads)
+    dtype = choose_dtype(path_or_id, dtype, target, quantize=quantize, has_heads=has_heads)
     if is_published(folder):
         if heads is not None:
             raise CheckpointError(f"{folder} is a {find_family(folder).name} checkpoint, which takes no heads file")
-        return _load_published(str(path_or_id), folder, target, numbers, quantize)
+        return _load_published(str(path_or_id), folder, target, resolve_dtype(dtype, target), quantize)
     if is_without_heads(folder, has_heads=has_heads):
         if heads is not None:
             raise CheckpointError(f"{folder} is an image-text model of the hub, which takes no heads file")
         base = find_base(folder)
         model, prompt = load_hub_model(
             base or folder,
-            numbers,
+            resolve_dtype(dtype, target),
             target,
             quantize=quantize,
             frame_pixels=pixels,
@@ -215,7 +215,7 @@ def load_checkpoint(
         )
     refuse_quantization(folder, quantize)
     base = find_base(folder)
-    vlm = load_vlm(base or folder, numbers)
+    vlm = load_vlm(base or folder, resolve_dtype(dtype, target))
     tokenizer = load_tokenizer(folder)
     heads_file = find_heads(folder, heads, allow_untrained=allow_untrained_heads)
     tensors, settings = read_heads(heads_file)

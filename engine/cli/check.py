@@ -6,17 +6,17 @@ from tyro.conf import Positional
 
 from stepscope.engine.check.comparisons import check_checkpoint
 from stepscope.engine.cli.commands import load_checkpoint
-from stepscope.engine.cli.options import BUNDLED, ModelOptions
+from stepscope.engine.cli.options import ModelOptions
 
 
 @dataclass(frozen=True, kw_only=True)
 class CheckOptions(ModelOptions):
-    """Check a checkpoint without a video: its ids, pictures, probabilities and texts against those of transformers.
+    """Compare the ids, pictures, probabilities and texts of a checkpoint with those of transformers, without a video.
 
     The exit code is 1 if a difference matters.
     """
 
-    checkpoint: Positional[str] = str(BUNDLED)
+    checkpoint: Positional[str]
     """Checkpoint folder, hub id, or bundled, bundled-silent-token or bundled-answer."""
 
 
@@ -24,9 +24,8 @@ def check(options: CheckOptions) -> int:
     """Print a line for each comparison; return 1 if a difference matters."""
     num_wrong = 0
     for line in check_checkpoint(load_checkpoint(options)):
-        verdict = "n.a." if line.verdict == "not applicable" else line.verdict
-        weight = {True: "matters: ", False: "small: "}[line.matters] if line.verdict == "differs" else ""
-        print(f"{line.name:<26}{verdict:<9}{weight}{line.detail}", flush=True)
-        num_wrong += line.matters
-    print("all ok" if not num_wrong else f"differences that matter: {num_wrong}")
+        verdict = {"small": "differs, small", "matters": "differs, matters"}.get(line.verdict, line.verdict)
+        print(f"{line.name:<27}{verdict:<18}{line.detail}", flush=True)
+        num_wrong += line.verdict == "matters"
+    print(f"{num_wrong} of the differences matter" if num_wrong else "ok: no difference matters")
     return 1 if num_wrong else 0

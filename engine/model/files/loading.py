@@ -24,7 +24,6 @@ from stepscope.engine.model.files.hub import LOAD_LOCK
 from stepscope.engine.model.prompt import find_token
 
 MAX_LAYERS: Final = 1000
-_BAR_DELAY_S: Final = 2.0
 _COUNTS: Final = re.compile("(num|n)_(.+_)?(layers?|experts)|depth")
 
 
@@ -51,12 +50,12 @@ def load_complete(kind: Any, folder: Path, dtype: torch.dtype, **options: Any) -
 
 @contextmanager
 def loading_bar(folder: Path, dtype: torch.dtype) -> Iterator[None]:
-    """Draw a bar while transformers reads weights in the ``with`` block, if they take longer than ``_BAR_DELAY_S``."""
+    """Draw a bar while transformers reads weights in the ``with`` block, if they take over 2 s."""
     size = sum(path.stat().st_size for path in folder.glob("model*.safetensors"))
     text = f"Loading {folder.name}, {size / 1e9:.1f} GB, as {name_dtype(dtype)}"
 
     def draw(factory: Callable[..., Any], values: tuple[Any, ...], options: dict[str, Any]) -> Any:
-        return factory(*values, **{**options, "desc": text, "unit": " tensors", "delay": _BAR_DELAY_S})
+        return factory(*values, **{**options, "desc": text, "unit": " tensors", "delay": 2.0})
 
     before = transformers_logging.set_tqdm_hook(draw)
     try:

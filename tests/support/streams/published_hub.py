@@ -5,11 +5,12 @@ class of the tokenizer, the end tokens, the key of the dtype, the shards; sizes 
 """
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
 import torch
-from tokenizers import Tokenizer, decoders, models, normalizers, processors, trainers
+from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
 from transformers import AutoModelForImageTextToText, PreTrainedTokenizerFast
 
 from tests.support.streams.fakes import TEXTS
@@ -74,8 +75,9 @@ _TEXT_ONLY: Final = (
     "{% for message in messages %}{{ '<|im_start|>' + message['role'] + '\n' + message['content'] + '<|im_end|>\n' }}"
     "{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}"
 )
-_ENDS: Final = {
-    **dict.fromkeys(("qwen2_vl", "qwen2_5_vl", "qwen3_vl"), ["<|im_end|>", "<|endoftext|>"]),
+_QWEN_ENDS: Final = ("<|im_end|>", "<|endoftext|>")
+_ENDS: Final[dict[str, Sequence[str]]] = {
+    **dict.fromkeys(("qwen2_vl", "qwen2_5_vl", "qwen3_vl"), _QWEN_ENDS),
     "idefics3": ["<|endoftext|>", "<end_of_utterance>"],
     "llava": ["</s>"],
     "smolvlm": ["<end_of_utterance>"],
@@ -177,13 +179,15 @@ def _write_sentencepiece(folder: Path) -> None:
     special = ["<unk>", "<s>", "</s>", "<image>", "<pad>"]
     tokens = [*special, *(f"<0x{byte:02X}>" for byte in range(256))]
     tokenizer = Tokenizer(models.BPE(byte_fallback=True, fuse_unk=True, unk_token="<unk>"))
-    tokenizer.normalizer = normalizers.Sequence([normalizers.Prepend("▁"), normalizers.Replace(" ", "▁")])
+    tokenizer.pre_tokenizer = pre_tokenizers.Metaspace()  # a token begins with a space, and has no other
     trainer = trainers.BpeTrainer(vocab_size=400, special_tokens=tokens)
     texts = [*TEXTS, *["yes", "no", "Yes", "No", "USER:", "ASSISTANT:"] * 20]
     tokenizer.train_from_iterator(texts, trainer)
     content = json.loads(tokenizer.to_str())
+    content["pre_tokenizer"] = None
     content["added_tokens"] = [token for token in content["added_tokens"] if token["content"] in special]
     tokenizer = Tokenizer.from_str(json.dumps(content))
+    tokenizer.normalizer = normalizers.Sequence([normalizers.Prepend("▁"), normalizers.Replace(" ", "▁")])
     steps = [decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse(), decoders.Strip(" ", 1, 0)]
     tokenizer.decoder = decoders.Sequence(steps)
     tokenizer.post_processor = processors.TemplateProcessing(

@@ -105,7 +105,8 @@ def _compare_next(
     config: StreamConfig,
     frames: Sequence[FrameFeatures],
     pieces: Sequence[Piece],
-    whole: Tensor,
+    *,
+    hidden: Tensor,
 ) -> CheckLine:
     """Feed pieces into a KV cache, an image at a time, and compare the end with ``hidden``, that of one pass."""
     model, spec = checkpoint.model, make_readout_spec(checkpoint, config)
@@ -123,13 +124,10 @@ def _compare_next(
             sample_positions=last,
         )
         result = runner.forward(request)
-    logits = model.token_logits(whole)[0].double()
+    logits = model.token_logits(hidden)[0].double()
     logits[list(spec.suppress_tokens)] = -torch.inf
-    probs, own, other = (
-        logits.softmax(-1),
-        result.decisions[0].speak_prob,
-        read_decisions(model, whole, spec)[0].speak_prob,
-    )
+    probs, own = logits.softmax(-1), result.decisions[0].speak_prob
+    other = read_decisions(model, hidden, spec)[0].speak_prob
     behind = float(probs.max() - probs[result.tokens[0]])
     close = 1e-3 if model.dtype == torch.float32 else 0.03  # rounding
     top = "the same top token" if not behind else f"another top token, {behind:.2g} less likely"

@@ -64,9 +64,7 @@ def test_another_opening_of_a_reply_is_found_in_all_ids(
     assert {"ids, pictures and a reply"} <= set(find_wrong(checkpoint))
 
 
-def test_an_end_token_that_a_stream_ignores_is_found(
-    checkpoint: Checkpoint, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_end_token_that_a_stream_ignores_is_found(checkpoint: Checkpoint, monkeypatch: pytest.MonkeyPatch) -> None:
     model, prompt = hub_parts(checkpoint)
     other = int(prompt.tokenizer.convert_tokens_to_ids("<|endoftext|>"))
     monkeypatch.setattr(model.vlm.generation_config, "eos_token_id", [prompt.eos_id, other])
@@ -103,4 +101,3 @@ def test_a_published_assistant_is_checked_without_a_processor(tmp_path: Path) ->
 def test_presets_with_pixels_fit_models_of_any_size_only(checkpoint: Checkpoint) -> None:
     assert "streamo" not in list_presets(checkpoint)
     assert "streamo" in list_presets(replace(checkpoint, frame_pixels=50176))
-    assert "aura" not in list_presets(load_model("bundled", device="cpu"))

@@ -39,7 +39,7 @@ class Reference:
         kind = self._format.model_type
         # the class of Idefics3 writes images alike, and has no processor of videos, which needs num2words
         base: Any = getattr(transformers, PROCESSOR_MAPPING_NAMES["idefics3" if kind == "smolvlm" else kind])
-        without_checks = type(base.__name__, (base,), {"check_argument_for_proper_class": lambda *_: None})
+        without_checks: Any = type(base.__name__, (base,), {"check_argument_for_proper_class": lambda *_: None})
         parts: dict[str, Any] = {"tokenizer": read_tokenizer(folder)}
         options = dict(_WHOLE.get(kind, {}))
         with _explained(f"transformers cannot load the processor of {folder}"):

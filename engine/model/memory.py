@@ -101,11 +101,11 @@ def check_memory(
     ``quantizes`` is whether ``--quantize`` can be a cure. Weights reach a
     GPU by way of the memory of its machine, unless they are quantised.
     """
-    checked = {"of the GPU": torch.cuda.mem_get_info(device)[0]} if device.type == "cuda" else {}
-    if device.type != "cuda" or quantize == "none":
-        checked[""] = known_free_memory()
-    for place, free in checked.items():
-        needed = num_copies * weights.needed_bytes(dtype, quantize)
+    places = [("", known_free_memory())] if device.type != "cuda" or quantize == "none" else []
+    if device.type == "cuda":
+        places.append((" of the GPU", torch.cuda.mem_get_info(device)[0]))
+    needed = num_copies * weights.needed_bytes(dtype, quantize)
+    for place, free in places:
         if free is None or needed <= free:
             continue
         smaller: dict[str, tuple[torch.dtype, Quantization]] = {"--dtype bfloat16": (torch.bfloat16, "none")}
@@ -115,7 +115,7 @@ def check_memory(
         cures = [f"{cure} ({size / 1e9:.1f} GB)" for cure, size in sizes.items() if size < needed and size <= free]
         copies = f"{num_copies} processes with {name} need" if num_copies > 1 else f"{name} needs"
         raise CheckpointError(
-            f"{copies} about {needed / 1e9:.1f} GB of memory in {name_dtype(dtype)}, and "
-            f"{free / 1e9:.1f} GB{f' {place}' if place else ''} are free; choose "
-            f"{', '.join([*cures, 'a smaller model'])}{' or fewer processes' * (num_copies > 1)}, or end other programs"
+            f"{copies} about {needed / 1e9:.1f} GB of memory in {name_dtype(dtype)}, and {free / 1e9:.1f} GB{place} are "
+            f"free; choose {', '.join([*cures, 'a smaller model'])}{' or fewer processes' * (num_copies > 1)}, or end "
+            "other programs"
         )

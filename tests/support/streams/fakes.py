@@ -51,6 +51,7 @@ class CharacterCodec:
     response_opening: tuple[int, ...] = (RESPONSE,)
     frame_separator: tuple[int, ...] = ()
     stream_opening: tuple[int, ...] = ()
+    other_ends: tuple[int, ...] = ()
     feeds_eos = True
     answers_user_turns = False
 

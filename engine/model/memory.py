@@ -115,7 +115,7 @@ def check_memory(
         cures = [f"{cure} ({size / 1e9:.1f} GB)" for cure, size in sizes.items() if size < needed and size <= free]
         copies = f"{num_copies} processes with {name} need" if num_copies > 1 else f"{name} needs"
         raise CheckpointError(
-            f"{copies} about {needed / 1e9:.1f} GB of memory in {name_dtype(dtype)}, and {free / 1e9:.1f} GB{place} are "
-            f"free; choose {', '.join([*cures, 'a smaller model'])}{' or fewer processes' * (num_copies > 1)}, or end "
+            f"{copies} about {needed / 1e9:.1f} GB of memory in {name_dtype(dtype)}, and {free / 1e9:.1f} GB{place} "
+            f"are free; choose {', '.join([*cures, 'a smaller model'])}{' or fewer processes' * (num_copies > 1)}, or end "
             "other programs"
         )

@@ -114,8 +114,8 @@ def check_memory(
         sizes = {cure: num_copies * weights.needed_bytes(*values) for cure, values in smaller.items()}
         cures = [f"{cure} ({size / 1e9:.1f} GB)" for cure, size in sizes.items() if size < needed and size <= free]
         copies = f"{num_copies} processes with {name} need" if num_copies > 1 else f"{name} needs"
+        choices = ", ".join([*cures, "a smaller model"]) + " or fewer processes" * (num_copies > 1)
         raise CheckpointError(
             f"{copies} about {needed / 1e9:.1f} GB of memory in {name_dtype(dtype)}, and {free / 1e9:.1f} GB{place} "
-            f"are free; choose {', '.join([*cures, 'a smaller model'])}{' or fewer processes' * (num_copies > 1)}, or end "
-            "other programs"
+            f"are free; choose {choices}, or end other programs"
         )

@@ -15,6 +15,7 @@ from tests.support.paths import ROOT
 from tests.support.streams.hub import write_hub
 from tests.support.streams.published_hub import write_published_hub
 
+pytestmark = pytest.mark.filterwarnings("ignore:.*generation_config.*")
 CPU = torch.device("cpu")
 TWO_BILLION = StoredWeights(dtype="BF16", num_values=2 * 10**9, num_text_values=10**9, token_values=2000)
 

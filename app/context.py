@@ -21,9 +21,11 @@ from stepscope.engine.chat.pool import WorkerPool
 from stepscope.engine.chat.service import AnsweringWorker, ChatService
 from stepscope.engine.chat.worker import ChatWorker
 from stepscope.engine.config import ContextStrategy, StreamConfig, Thresholds
+from stepscope.engine.inference.memory import used_memory_mb
 from stepscope.engine.inspection import FrameInspection
 from stepscope.engine.model.checkpoint import Checkpoint
 from stepscope.engine.model.checkpoint_folder import has_untrained_signals
+from stepscope.engine.plurals import format_memory
 from stepscope.engine.records import FrameOutput
 from stepscope.engine.video.reader import OnDamage, warn_damaged
 from stepscope.eval.data.samples import Sample, Split
@@ -75,7 +77,7 @@ class AppContext:
         """Checkpoint, device, versions and text encoder of the page's runs, with the keys of ``run.json``."""
         device = "cuda" if self.remote is not None else self.checkpoint.model.device.type
         known: dict[str, Any] = {"checkpoint": self.checkpoint.name, "device": device, **self.encoder}
-        known["versions"] = versions()
+        known |= {"dtype": self.checkpoint.dtype_name, "versions": versions()}
         if self.checkpoint.frame_pixels is not None:
             known["frame_pixels"] = self.checkpoint.frame_pixels
         if self.is_untrained:
@@ -86,6 +88,18 @@ class AppContext:
     def is_untrained(self) -> bool:
         """Whether the model was never trained for the signals by which the page decides."""
         return has_untrained_signals(self.checkpoint.folder, self.config.policy)
+
+    @property
+    def untrained_silence(self) -> str:
+        """What to do after a run without a decision, if the model was never trained for its signals."""
+        cure = "press Calibrate in Video, task, settings" if self.remote is None else "lower the thresholds"
+        return f"0 decisions: the model was not trained for its signals, and the thresholds do not fit it; {cure}."
+
+    def describe_usage(self) -> str:
+        """Return the dtype of the model and the memory that it takes now, with a comma behind each."""
+        model = self.checkpoint.model
+        memory = "" if self.remote is not None else f"{format_memory(used_memory_mb(model.device))}, "
+        return f"{self.checkpoint.dtype_name}, {memory}"
 
     @property
     def opening_clip(self) -> Clip | None:

@@ -20,6 +20,9 @@ COMMANDS = {
         "engine.cli.presets:PresetsOptions",
         "engine.cli.presets:print_presets",
     ),
+    "check": Command(
+        "compare a checkpoint with transformers", "engine.cli.check:CheckOptions", "engine.cli.check:check"
+    ),
     "bench": Command("measure the streaming speed", "engine.cli.options:BenchOptions", "engine.cli.commands:bench"),
 }
 main = partial(run_program, Group("The streaming engine.", COMMANDS), prog="python -m stepscope.engine")

@@ -26,7 +26,8 @@ def load_model(
         path_or_id: Folder or hub id of a SmolVLM, such as ``HuggingFaceTB/SmolVLM2-2.2B-Instruct``, of an image-text
             model, such as ``Qwen/Qwen2.5-VL-3B-Instruct``, or of an adapter of VideoLLM-online or ProAssist.
         device: ``auto`` (cuda, mps, cpu) or a torch device.
-        dtype: ``auto``, ``float32``, ``float16`` or ``bfloat16``. The heads stay in float32.
+        dtype: ``auto``, ``float32``, ``float16`` or ``bfloat16``; ``auto`` is bfloat16 on a GPU, and on a CPU for
+            weights that are stored in it. The heads stay in float32.
         heads: Heads file, if not ``heads.safetensors`` in the folder.
         allow_untrained_heads: Use random heads if there is no heads file.
         graphs: Whether passes are captured as CUDA graphs: ``on``, ``off``, or ``auto`` where possible. The results
@@ -36,7 +37,8 @@ def load_model(
         frame_pixels: Most pixels of a frame, for a model that takes images of any size.
 
     Raises:
-        CheckpointError: A file that is missing, damaged or unsafe, or a tensor of a wrong shape.
+        CheckpointError: A file that is missing, damaged or unsafe, a tensor of a wrong shape, or too little free
+            memory.
         ValueError: A device or dtype that is not available, or ``graphs="on"`` where graphs are not available.
     """
     checkpoint = load_checkpoint(

@@ -184,6 +184,11 @@ def unknown_output(index: int, *, fps: float, dst_state: Mapping[str, str]) -> F
 _NAMES = tuple(FrameOutput.__dataclass_fields__)
 
 
+def is_decision(output: "FrameOutput") -> bool:
+    """Return whether the assistant spoke or updated the state of a step at a frame."""
+    return output.response is not None or bool(output.updates)
+
+
 def check_probs(output: FrameOutput, *, decides_at: Callable[[int], bool]) -> FrameOutput:
     """Return the output unchanged. Raises ``EngineError`` if a probability is nan at a frame that has decisions."""
     is_unknown = math.isnan(output.speak_prob) or math.isnan(output.update_prob)

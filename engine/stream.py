@@ -29,7 +29,7 @@ from stepscope.engine.inference.static import Inputs
 from stepscope.engine.model.checkpoint import Checkpoint
 from stepscope.engine.model.features.frame_encoder import FrameFeatures
 from stepscope.engine.model.kv_cache import KVCache
-from stepscope.engine.records import FrameOutput, check_probs
+from stepscope.engine.records import FrameOutput, check_probs, is_decision
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -181,7 +181,7 @@ class ActiveStream:
 
     def _add_times(self, output: FrameOutput) -> FrameOutput:
         first_token_ms = self._first_token_ms.pop(output.frame_index, None)
-        has_text = output.response is not None or bool(output.updates)  # else the token was that of a silence
+        has_text = is_decision(output)  # else the token was that of a silence
         return replace(
             output,
             latency_ms=round(self._spent_ms.pop(output.frame_index, 0.0), 3),

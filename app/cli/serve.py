@@ -20,7 +20,6 @@ import gradio as gr
 from gradio.utils import get_upload_folder
 from starlette.middleware import Middleware
 from starlette.routing import BaseRoute
-from transformers.utils import logging as transformers_logging
 
 from stepscope.app.cli.options import PageOptions
 from stepscope.app.context import AppContext, ReviewContext
@@ -137,6 +136,7 @@ def serve(options: PageOptions) -> None:
                 heads=options.heads,
                 quantize=options.quantize,
                 frame_pixels=options.frame_pixels,
+                dtype=options.dtype,
                 config=replace(context.config, fps=StreamConfig().fps),  # as in stepscope eval
             ),
             takes_paths=rules.is_local,
@@ -205,6 +205,7 @@ def _open_chat_workers(
         allow_untrained_heads=options.allow_untrained_heads,
         quantize=options.quantize,
         frame_pixels=options.frame_pixels,
+        dtype=options.dtype,
         budget_bytes=options.chat_mb * 2**20,
         host_budget_bytes=options.chat_host_mb * 2**20,
     )
@@ -219,7 +220,6 @@ def _load_context(
     stack: ExitStack,
 ) -> AppContext:
     """Load the model, the bundled videos, and the workers of questions, which end with ``stack``."""
-    transformers_logging.disable_progress_bar()
     gpu = find_gpu()
     checkpoint = load_model(
         options.checkpoint,
@@ -229,6 +229,7 @@ def _load_context(
         graphs="auto" if gpu is None else "off",
         quantize=options.quantize,
         frame_pixels=options.frame_pixels,
+        dtype=options.dtype,
     )
     encoder = load_encoder()
     is_bundled = bundled_name(checkpoint.folder) is not None

@@ -62,6 +62,7 @@ STEPSCOPE = Group(
             "draw a video or a chart of a run", "app.figures.options:FigureOptions", "app.cli.figure:draw"
         ),
         "presets": ENGINE["presets"],
+        "check": ENGINE["check"],
         "bench": ENGINE["bench"],
         **{name: EVALUATION[name] for name in ("schema", "metrics")},
     },

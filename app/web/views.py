@@ -205,14 +205,14 @@ def show_run(
     )
 
 
-def show_running(clip: Clip, increments: StreamIncrements, *, rate: float | None) -> RunView:
-    """Return the progress of a streaming run, with its ``rate`` in frames per second.
+def show_running(clip: Clip, increments: StreamIncrements, *, rate: float | None, usage: str = "") -> RunView:
+    """Return the progress of a streaming run, with its ``rate`` in frames per second, and its ``usage`` as text.
 
     Without a rate the run has just started: the player receives the stream id, and fetches all further frames itself.
     """
     at, end_s = format_clock(increments.outputs[-1].time_s), format_clock(clip.duration_s)
     done, total = len(increments.outputs), clip.num_frames
-    pace = "" if rate is None else f"{format_rate(rate)}, "
+    pace = "" if rate is None else f"{format_rate(rate)}, {format_clock((total - done) / rate)} left, {usage}"
     view = show_status(f"Running: {done} of {format_count(total, 'frame')}, {pace}at {at} of {end_s}.")._replace(
         progress=_bar(done, total)
     )

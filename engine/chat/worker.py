@@ -118,6 +118,7 @@ class WorkerOptions:
     allow_untrained_heads: bool = False
     quantize: Quantization = "none"
     frame_pixels: int | None = None
+    dtype: str = "auto"
     budget_bytes: int = DEFAULT_BUDGET_BYTES
     host_budget_bytes: int = 0
     """Used only beside a GPU."""
@@ -132,6 +133,7 @@ class WorkerOptions:
             graphs="off",
             quantize=self.quantize,
             frame_pixels=self.frame_pixels,
+            dtype=self.dtype,
         )
 
     def make_worker(self, checkpoint: Checkpoint, *, name: str = "") -> ChatWorker:

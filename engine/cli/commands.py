@@ -10,7 +10,6 @@ from typing import TypeVar
 
 import torch
 from tqdm import tqdm
-from transformers.utils import logging as transformers_logging
 
 from stepscope.engine.bench.modes import (
     CLOSE_MARGIN,
@@ -25,13 +24,15 @@ from stepscope.engine.cli.options import BenchOptions, EncodeOptions, ModelOptio
 from stepscope.engine.config import StreamConfig
 from stepscope.engine.control.task import Task, find_late_turns
 from stepscope.engine.dialogue import parse_steps, parse_user_turn
+from stepscope.engine.inference.memory import used_memory_mb
 from stepscope.engine.io.files import EncodingError, read_text, strip_text
 from stepscope.engine.loading import load_model
 from stepscope.engine.model.checkpoint import Checkpoint
+from stepscope.engine.model.checkpoint_folder import UNTRAINED_SILENCE, has_untrained_signals
 from stepscope.engine.model.features.feature_files import feature_info, read_features, write_features
 from stepscope.engine.model.features.frame_encoder import encode
-from stepscope.engine.plurals import format_count
-from stepscope.engine.records import Step, check_probs, write_outputs
+from stepscope.engine.plurals import format_count, format_memory
+from stepscope.engine.records import FrameOutput, Step, check_probs, is_decision, write_outputs
 from stepscope.engine.streamer import Streamer
 from stepscope.engine.video.hardware import check_hardware, find_decoding_device
 from stepscope.engine.video.reader import probe, read_frames
@@ -57,9 +58,13 @@ def run(options: RunOptions) -> None:
     else:
         frames = encode(checkpoint, read_frames(options.video, fps=config.fps, device=device))
         expected = round(probe(options.video).duration_s * config.fps)
-    outputs = _progress(Streamer(checkpoint, config).run(frames, task), expected)
-    count = write_outputs(options.out, map(partial(check_probs, decides_at=config.decides_at), outputs))
+    outputs = _progress(Streamer(checkpoint, config).run(frames, task), expected, checkpoint)
+    decided = list[FrameOutput]()
+    checked = map(partial(check_probs, decides_at=config.decides_at), outputs)
+    count = write_outputs(options.out, _collect_decisions(checked, decided))
     print(f"{format_count(count, 'frame')} written to {options.out}")
+    if not decided and has_untrained_signals(checkpoint.folder, config.policy):
+        print(UNTRAINED_SILENCE)
     for turn in find_late_turns(task, fps=config.fps, num_frames=count):
         print(f"warning: the user turn at {turn.time_s:g} s is after the end of the video; skipped", file=sys.stderr)
 
@@ -74,7 +79,7 @@ def encode_video(options: EncodeOptions) -> None:
     frames = encode(checkpoint, read_frames(options.video, fps=options.fps, device=device))
     expected = round(probe(options.video).duration_s * options.fps)
     info = feature_info(checkpoint, fps=options.fps, hardware=options.hardware_decoding)
-    count = write_features(options.out, _progress(frames, expected), info)
+    count = write_features(options.out, _progress(frames, expected, checkpoint), info)
     print(f"{format_count(count, 'frame')} encoded to {options.out}")
 
 
@@ -102,13 +107,26 @@ def _keep_input(options: RunOptions | EncodeOptions) -> None:
         raise ValueError(f"--out {options.out} is the input video; name a different file")
 
 
-def _progress(items: Iterable[T], total: int | None) -> Iterator[T]:
-    return iter(tqdm(items, total=total, unit="frame", dynamic_ncols=True, smoothing=0))
+def _collect_decisions(outputs: Iterable[FrameOutput], decided: list[FrameOutput]) -> Iterator[FrameOutput]:
+    """Yield the outputs, and append those with a decision to ``decided``."""
+    for output in outputs:
+        if is_decision(output):
+            decided.append(output)
+        yield output
+
+
+def _progress(items: Iterable[T], total: int | None, checkpoint: Checkpoint) -> Iterator[T]:
+    """Yield the items, and draw the frames, the time left, the dtype of the model and the memory."""
+    device = checkpoint.model.device
+    with tqdm(total=total, unit="frame", dynamic_ncols=True, smoothing=0) as bar:
+        for item in items:
+            bar.set_postfix_str(f"{checkpoint.dtype_name}, {format_memory(used_memory_mb(device))}", refresh=False)
+            bar.update()
+            yield item
 
 
 def load_checkpoint(options: ModelOptions, *, dtype: str | None = None) -> Checkpoint:
     """Load the checkpoint of a command; ``dtype`` replaces that of the options. Raises as ``load_model``."""
-    transformers_logging.disable_progress_bar()
     return load_model(
         options.checkpoint,
         device=options.device,
@@ -130,7 +148,7 @@ def bench(options: BenchOptions) -> None:
     checkpoint, config = load_checkpoint(options), StreamConfig()
     videos = read_videos(options.split, checkpoint)
     reference, model, threads = None, checkpoint.model, torch.get_num_threads()
-    dtype = str(model.dtype).removeprefix("torch.")
+    dtype = checkpoint.dtype_name
     print(
         f"{checkpoint.name} in {dtype} on {model.device}, {format_count(threads, 'thread')}; "
         f"{format_count(len(videos), 'encoded video')}"

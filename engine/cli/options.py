@@ -26,12 +26,14 @@ class CheckpointOptions(Options):
 
 @dataclass(frozen=True, kw_only=True)
 class LoadingOptions(CheckpointOptions):
-    """The checkpoint, the bits of its weights and the size of its frames."""
+    """The checkpoint, the numbers of its weights and the size of its frames."""
 
     quantize: Quantization = "none"
     """Load the text model of a Llama assistant or of an image-text model in 8 or 4 bits; needs bitsandbytes."""
     frame_pixels: int | None = None
     """Most pixels of a frame for Qwen2-VL, Qwen2.5-VL and Qwen3-VL (default: 50176); the aspect is kept."""
+    dtype: str = "auto"
+    """auto, float32, float16 or bfloat16; auto is bfloat16 on a GPU, and on a CPU if the weights are stored in it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,10 +48,8 @@ class DeviceOptions(CheckpointOptions):
 
 @dataclass(frozen=True, kw_only=True)
 class ModelOptions(DeviceOptions, LoadingOptions):
-    """The checkpoint, its device and its numbers."""
+    """The checkpoint, its device and its CUDA graphs."""
 
-    dtype: str = "auto"
-    """auto, float32, float16 or bfloat16."""
     graphs: GraphSetting = "auto"
     """Whether to use CUDA graphs; the results are the same."""
 

@@ -1,4 +1,4 @@
-"""Memory of this machine and of this process, and the number of videos that fit into it."""
+"""Memory of this process and of its device, and the number of videos that fit into it."""
 
 import os
 import resource
@@ -10,21 +10,8 @@ from typing import Final
 import torch
 
 from stepscope.engine.config import StreamConfig
+from stepscope.engine.model.memory import free_memory
 from stepscope.engine.model.vision_language import VisionLanguageModel
-
-
-def free_memory() -> int:
-    """Return the memory of this machine, or of its container, that is free, in bytes; half of all if unknown."""
-    known = []
-    with suppress(OSError, ValueError, StopIteration):
-        lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
-        known.append(1024 * int(next(line for line in lines if line.startswith("MemAvailable")).split()[1]))
-    with suppress(OSError, ValueError, KeyError):  # "max" without a limit
-        group = Path("/sys/fs/cgroup")
-        used = int((group / "memory.current").read_text())
-        of_kinds = dict(line.split() for line in (group / "memory.stat").read_text().splitlines())
-        known.append(int((group / "memory.max").read_text()) - used + int(of_kinds["inactive_file"]))
-    return max(0, min(known)) if known else os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2
 
 
 def used_memory_mb(device: torch.device) -> float:

@@ -9,6 +9,7 @@ import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from threading import Thread
 from typing import Final
 
 from huggingface_hub import (
@@ -28,6 +29,8 @@ _PICKLES: Final = ["*.bin", "*.pt", "*.pth", "*.pkl", "*.pickle", "*.ckpt"]
 """Never opened, so not downloaded with a folder."""
 MAX_FILE_BYTES: Final = 8 * 2**30
 """Largest file that is downloaded because a split or a run folder, which may be another person's, names it."""
+_ANSWER_S: Final = 4.0
+"""Time in which the Hub must answer a first request."""
 MIN_FREE_BYTES: Final = 2**30
 """Space of the disk that a download leaves free."""
 
@@ -41,7 +44,7 @@ def fetch_missing(path: Path) -> None:
     found = None if os.path.exists(path) else find_hub_file(path)
     if found is not None and (found.cache == Path(constants.HF_HUB_CACHE) or found.repository.is_dir()):
         with _explain(found.address):
-            _check_connection()
+            check_connection()
             if (size := _check_space(found)) > MAX_FILE_BYTES:
                 raise ValueError(
                     f"{found.address} has {size / 2**30:.1f} GiB; a file that a split names is downloaded up to "
@@ -83,7 +86,7 @@ def fetch(address: str) -> Path:
         if name:
             is_cached = isinstance(try_to_load_from_cache(repo_id, name, repo_type=repo_type, revision=revision), str)
             if not is_cached:
-                _check_connection()
+                check_connection()
             try:
                 if not is_cached:
                     _check_space(parsed)
@@ -99,6 +102,7 @@ def fetch(address: str) -> Path:
             revision=revision,
             allow_patterns=patterns,
             ignore_patterns=_PICKLES,
+            local_files_only=not is_reachable(),
         )
     path = Path(folder) / name
     if not path.exists():
@@ -106,12 +110,31 @@ def fetch(address: str) -> Path:
     return path
 
 
-def _check_connection() -> None:
-    """Raise ``LocalEntryNotFoundError`` at once if the Hub cannot be reached; the library tries for half a minute."""
+def check_connection() -> None:
+    """Raise ``LocalEntryNotFoundError`` within seconds if the Hub does not answer; the library tries for minutes."""
+    problems: list[Exception] = [TimeoutError(f"no answer within {_ANSWER_S:g} s")]
+
+    def ask() -> None:
+        try:
+            get_session().head(constants.ENDPOINT, timeout=_ANSWER_S)
+            problems.clear()
+        except Exception as error:  # of httpx or httpx2, by the version of the library
+            problems.append(error)
+
+    asking = Thread(target=ask, daemon=True)  # the search for its address takes as long as the system likes
+    asking.start()
+    asking.join(_ANSWER_S)
+    if problems:
+        raise LocalEntryNotFoundError(str(problems[-1])) from problems[-1]
+
+
+def is_reachable() -> bool:
+    """Return whether the Hub answers within seconds."""
     try:
-        get_session().head(constants.ENDPOINT, timeout=constants.HF_HUB_ETAG_TIMEOUT)
-    except Exception as error:  # of httpx or httpx2, by the version of the library
-        raise LocalEntryNotFoundError(str(error)) from error
+        check_connection()
+    except LocalEntryNotFoundError:
+        return False
+    return True
 
 
 @contextmanager

@@ -16,6 +16,7 @@ from stepscope.engine.config import Quantization, StreamConfig
 from stepscope.engine.decisions.policies import DecisionPolicy
 from stepscope.engine.errors import CheckpointError
 from stepscope.engine.model.checkpoint_folder import (
+    choose_dtype,
     find_base,
     find_folder,
     find_frame_pixels,
@@ -23,7 +24,7 @@ from stepscope.engine.model.checkpoint_folder import (
     is_without_heads,
     refuse_quantization,
 )
-from stepscope.engine.model.devices import resolve_device, resolve_dtype
+from stepscope.engine.model.devices import name_dtype, resolve_device, resolve_dtype
 from stepscope.engine.model.files.checkpoint_files import (
     SILENT_TOKEN,
     check_weights,
@@ -109,6 +110,11 @@ class Checkpoint:
         )
 
     @property
+    def dtype_name(self) -> str:
+        """The dtype of the text model, such as ``bfloat16``."""
+        return name_dtype(self.model.dtype)
+
+    @property
     def digest(self) -> str:
         """Digest of all parts: weights, heads, config, tokenizer, chat template, preprocessor."""
         return self.identity.digest
@@ -181,11 +187,13 @@ def load_checkpoint(
     target = resolve_device(device)
     folder = find_folder(path_or_id)
     pixels = find_frame_pixels(folder, frame_pixels)
+    has_heads = heads is not None or allow_untrained_heads
+    dtype = choose_dtype(path_or_id, dtype, target, quantize=quantize, has_heads=has_heads)
     if is_published(folder):
         if heads is not None:
             raise CheckpointError(f"{folder} is a {find_family(folder).name} checkpoint, which takes no heads file")
         return _load_published(str(path_or_id), folder, target, resolve_dtype(dtype, target), quantize)
-    if is_without_heads(folder, has_heads=heads is not None or allow_untrained_heads):
+    if is_without_heads(folder, has_heads=has_heads):
         if heads is not None:
             raise CheckpointError(f"{folder} is an image-text model of the hub, which takes no heads file")
         base, hub_policy = find_base(folder), read_hub_policy(folder)

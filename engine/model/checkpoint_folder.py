@@ -5,10 +5,14 @@ transformers is not imported, which takes seconds: programs whose workers load t
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Final
+
+import torch
 
 from stepscope.engine.config import Quantization, StreamConfig
 from stepscope.engine.decisions.policies import POLICIES, DecisionPolicy, find_policy
 from stepscope.engine.errors import CheckpointError
+from stepscope.engine.model.devices import name_dtype, resolve_dtype
 from stepscope.engine.model.files.checkpoint_files import (
     HEADS_FILE,
     find_heads,
@@ -22,7 +26,13 @@ from stepscope.engine.model.files.image_processors import read_pixel_limits
 from stepscope.engine.model.hub.images import check_type
 from stepscope.engine.model.hub.layout import ANY_SIZE, DEFAULT_PIXELS, is_hub_model, read_hub_policy, read_training
 from stepscope.engine.model.identity import ModelIdentity, identify_folder, identify_layout
+from stepscope.engine.model.memory import check_memory, read_stored_weights
 from stepscope.engine.model.published.layout import find_family, is_published, read_layout
+
+UNTRAINED_SILENCE: Final = (
+    "0 decisions: the model was not trained for its signals, and the thresholds do not fit it; find its own with "
+    "stepscope sweep on labelled videos, or lower them"
+)
 
 
 def find_policy_of(path_or_id: str | Path, *, heads: str | Path | None = None) -> str | None:
@@ -140,6 +150,42 @@ def find_folder(path_or_id: str | Path) -> Path:
     if (folder / "config.json").is_file():  # nobody should fetch weights of a type that is refused
         check_type(read_object(folder / "config.json").get("model_type"))
     return check_model_folder(folder)
+
+
+def find_weights(folder: Path) -> tuple[Path, ...]:
+    """Return the folders of the weights that a checkpoint loads, without adapters; that of the text model first."""
+    if not is_published(folder):
+        return (find_base(folder) or folder,)
+    layout = read_layout(folder, find_model_folder)
+    return layout.base, layout.tower
+
+
+def choose_dtype(
+    path_or_id: str | Path,
+    dtype: str,
+    device: torch.device,
+    *,
+    quantize: Quantization = "none",
+    has_heads: bool = False,
+    num_copies: int = 1,
+) -> str:
+    """Return the name of the dtype that a checkpoint gets on a device; see ``resolve_dtype``.
+
+    Raises ``CheckpointError`` if the free memory does not hold ``num_copies`` of it.
+    """
+    folder = find_folder(path_or_id)
+    weights = read_stored_weights(find_weights(folder))
+    chosen = resolve_dtype(dtype, device, stored=weights.dtype)
+    check_memory(
+        str(path_or_id),
+        weights,
+        dtype=chosen,
+        device=device,
+        quantize=quantize,
+        quantizes=is_published(folder) or is_without_heads(folder, has_heads=has_heads),
+        num_copies=num_copies,
+    )
+    return name_dtype(chosen)
 
 
 def find_base(folder: Path) -> Path | None:

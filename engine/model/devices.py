@@ -28,8 +28,12 @@ def resolve_device(device: str = "auto") -> torch.device:
     return target
 
 
-def resolve_dtype(dtype: str, device: torch.device) -> torch.dtype:
-    """Resolve ``auto`` for a device: bfloat16 on a GPU that supports it, else float16; float32 on a CPU."""
+def resolve_dtype(dtype: str, device: torch.device, *, stored: str = "") -> torch.dtype:
+    """Resolve ``auto`` for a device: bfloat16 on a GPU that supports it, else float16; float32 on a CPU.
+
+    Weights that are stored in bfloat16 (``stored`` is ``BF16``) keep it on a CPU with instructions for it: they take
+    half of the memory.
+    """
     names = {"float32": torch.float32, "float16": torch.float16, "bfloat16": torch.bfloat16}
     if dtype in names:
         return names[dtype]
@@ -37,7 +41,19 @@ def resolve_dtype(dtype: str, device: torch.device) -> torch.dtype:
         raise ValueError(f"dtype must be auto, {', '.join(names)}; got {dtype!r}")
     if device.type == "cuda":
         return torch.bfloat16 if torch.cuda.is_bf16_supported() else torch.float16
+    if device.type == "cpu" and stored == "BF16" and multiplies_bfloat16():
+        return torch.bfloat16
     return torch.float16 if device.type == "mps" else torch.float32
+
+
+def name_dtype(dtype: torch.dtype) -> str:
+    """Return the name of a dtype as ``--dtype`` takes it."""
+    return str(dtype).removeprefix("torch.")
+
+
+def multiplies_bfloat16() -> bool:
+    """Return whether this CPU has instructions for bfloat16; without them, a pass takes several times as long."""
+    return is_available() and bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())
 
 
 _MIN_ROWS: Final = 16

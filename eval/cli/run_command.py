@@ -14,8 +14,9 @@ from itertools import chain
 from tqdm import tqdm
 
 from stepscope.engine.config import StreamConfig
-from stepscope.engine.model.checkpoint_folder import find_policy_of, fit_policy
-from stepscope.engine.plurals import format_count
+from stepscope.engine.model.checkpoint_folder import UNTRAINED_SILENCE, find_policy_of, fit_policy
+from stepscope.engine.plurals import format_count, format_memory
+from stepscope.engine.records import is_decision
 from stepscope.eval.cli.options import RunOptions, StreamOptions
 from stepscope.eval.cli.tables import BAR_DELAY_S, make_score_settings, name_unused_rate, write_scores
 from stepscope.eval.data.loading import read_split
@@ -53,11 +54,16 @@ def run(options: RunOptions) -> int:
     with ThreadPoolExecutor(1) as pool, TextScorer(references=references) as scorer, closing(events):
         first = next(events)  # a refused folder is an error at once, before seconds of imports
         loading = pool.submit(import_encoder, scoring.text_encoder)
-        _show_progress(chain([first], events))
+        settings = RunFolder(out).settings() or {}
+        _show_progress(chain([first], events), dtype=settings.get("dtype", ""))
         encoder = loading.result()
         scored = score_run(out, split, scoring, encode=encoder.encode, scorer=scorer)
         write_scores(out, scored, encoder)
-    with open_tracker(options.trackio, out, RunFolder(out).settings() or {}) as log:
+    run_folder = RunFolder(out)
+    outputs = chain.from_iterable(map(run_folder.finished_outputs, split.samples))
+    if settings.get("is_untrained") and not any(map(is_decision, outputs)):
+        print(UNTRAINED_SILENCE)
+    with open_tracker(options.trackio, out, run_folder.settings() or {}) as log:
         log(scored.report.scores, None)
     return 1 if scored.errors else 0
 
@@ -98,13 +104,15 @@ def _duration(seconds: float) -> str:
     return f"{seconds / 60:.1f} min" if seconds < 7200 else f"{seconds / 3600:,.1f} h"
 
 
-def _show_progress(events: Iterable[FinishedVideo | Progress]) -> None:
-    """Draw the progress bar of frames and videos; print failures as they occur."""
+def _show_progress(events: Iterable[FinishedVideo | Progress], *, dtype: str) -> None:
+    """Draw the frames, the time left, the videos, the dtype and the memory; print failures as they occur."""
     with tqdm(unit="frame", dynamic_ncols=True, smoothing=0.1, delay=BAR_DELAY_S) as bar:
         for event in events:
             if isinstance(event, Progress):
                 bar.total = event.num_frames
-                bar.set_postfix(videos=f"{event.num_finished}/{event.num_videos}", refresh=False)
+                memory = sum(worker.usage.memory_mb for worker in event.workers if worker.usage)
+                videos = f"videos={event.num_finished}/{event.num_videos}"
+                bar.set_postfix_str(f"{videos}, {dtype}, {format_memory(memory)}", refresh=False)
                 bar.update(event.num_done - bar.n)
             elif event.record.error and not event.is_kept:
                 bar.write(f"failed: {event.record.video_id}: {event.record.error}", file=sys.stderr)
@@ -120,6 +128,7 @@ def make_worker_config(
         heads=options.heads,
         quantize=options.quantize,
         frame_pixels=options.frame_pixels,
+        dtype=options.dtype,
         config=fit_policy(config, trained, name=options.checkpoint),
         live=live,
         features=options.features,

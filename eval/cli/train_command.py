@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
 
 from tqdm import tqdm
-from transformers.utils import logging as transformers_logging
 
 from stepscope.engine.cli.interrupts import deferred_interrupts
 from stepscope.engine.plurals import format_count
@@ -26,7 +25,6 @@ def train(options: TrainOptions) -> int:
     """Train on a split; return 1 if training diverged."""
     if options.train.num_steps < 1:
         raise ValueError(f"--num-steps must be at least 1; got {options.train.num_steps}")
-    transformers_logging.disable_progress_bar()
     if options.trackio is not None:
         import_trackio()
     processes = join_processes(options.device)

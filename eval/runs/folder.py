@@ -53,7 +53,7 @@ OWN_SPLIT: Final = "split.json"
 """The split in the folder of a recorded run whose videos bring their own tasks."""
 
 IDENTITY: Final = (
-    *("split", "model_digest", "heads_digest", "device", "config", "live", "kept_features"),
+    *("split", "model_digest", "heads_digest", "device", "dtype", "config", "live", "kept_features"),
     *("recorded", "signals", "has_states", "hardware_decoding"),
 )
 """The settings in ``run.json`` that determine the outputs; a run is resumed only with the same values."""

@@ -76,6 +76,7 @@ class LiveRecording:
             "model_digest": checkpoint.digest,
             "device": device,
             "devices": [device],
+            "dtype": checkpoint.dtype_name,
             "config": asdict(config),
             **signal_settings(config),
             **model_settings(checkpoint.folder, config, frame_pixels=checkpoint.frame_pixels),

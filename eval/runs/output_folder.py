@@ -50,6 +50,8 @@ class RunSettings(BaseModel):
     heads_digest: str | None = None
     device: str = ""
     devices: list[str] = []
+    dtype: str = "float32"
+    """The dtype of the text model; that of a CPU in runs of earlier versions, which do not name it."""
     config: Annotated[dict[str, Any], AfterValidator(_check_config)] = {}
     live: bool = False
     kept_features: bool = False

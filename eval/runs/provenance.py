@@ -57,6 +57,8 @@ class Provenance:
     heads_digest: str = ""
     """Digest of a heads file that replaced the checkpoint's own."""
     device: str = ""
+    dtype: str = ""
+    """The dtype of the text model, such as ``bfloat16``."""
     hardware_decoding: str = ""
     """Kind of device that decoded the videos; empty if it was none."""
     graphs: str = ""
@@ -153,7 +155,7 @@ class Provenance:
             ("model", " ".join(filter(None, (self.checkpoint, self.model_digest)))),
             ("heads", self.heads_digest),
             ("signals", "untrained: P(yes) of the model's own answers" if self.is_untrained else ""),
-            ("device", self.device),
+            ("device", ", ".join(filter(None, (self.device, self.dtype)))),
             ("hardware decoding", self.hardware_decoding),
             ("graphs", self.graphs),
             ("frame size", "" if self.frame_pixels is None else f"at most {self.frame_pixels} pixels, aspect kept"),

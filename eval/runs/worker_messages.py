@@ -111,6 +111,7 @@ class WorkerConfig:
     """Heads file that replaces the checkpoint's own."""
     quantize: Quantization = "none"
     frame_pixels: int | None = None
+    dtype: str = "auto"
     config: StreamConfig = field(default_factory=StreamConfig)
     """Settings of the stream; the frame rate is each video's own."""
     live: bool = False

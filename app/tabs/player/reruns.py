@@ -23,7 +23,7 @@ from stepscope.app.web.views import UNCHANGED, RunView, show_rerunning, show_run
 from stepscope.engine.config import Thresholds, format_thresholds, read_threshold
 from stepscope.engine.errors import EngineError
 from stepscope.engine.plurals import format_count
-from stepscope.engine.records import FrameOutput, check_probs
+from stepscope.engine.records import FrameOutput, check_probs, is_decision
 from stepscope.engine.replay import Recording
 from stepscope.eval.data.json_fields import check_index
 
@@ -99,6 +99,8 @@ def rerun(context: AppContext, live: LiveRun | None) -> Generator[RunView]:
         f"Done: the same run with {_words(run, requested)}, {format_count(len(outputs), 'frame')} in {wall_s:.1f} s"
         f"{live.run.describe_lower_run(live.other)}."
     )
+    if live.run.is_untrained and not any(map(is_decision, outputs)):
+        status += f" {context.untrained_silence}"
     yield show_run(live.run, status, encode=context.encode, other=live.other, answers=live.ticket)
 
 

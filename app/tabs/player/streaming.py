@@ -29,7 +29,7 @@ from stepscope.engine.config import Thresholds, read_threshold
 from stepscope.engine.errors import EngineError
 from stepscope.engine.live.questions import AskedQuestions
 from stepscope.engine.plurals import format_count
-from stepscope.engine.records import FrameOutput, check_probs
+from stepscope.engine.records import FrameOutput, check_probs, is_decision
 from stepscope.engine.replay import Recording
 from stepscope.engine.video.reader import OnDamage
 from stepscope.eval.annotations.corrected_samples import CorrectedSample, apply_corrections
@@ -133,7 +133,7 @@ def _stream_frames(context: AppContext, live: LiveRun, run: Run, *, is_unscored:
     increments = context.streams.begin(run, user_turns=asked.turns)
     outputs = _begin_outputs(context, live, run, asked, increments, add_damage)
     began = time.perf_counter()
-    yield from _show_progress(live, run, outputs, increments)
+    yield from _show_progress(context, live, run, outputs, increments)
     wall_s = time.perf_counter() - began
     if live.is_cancelled:
         return
@@ -151,6 +151,8 @@ def _stream_frames(context: AppContext, live: LiveRun, run: Run, *, is_unscored:
     pace = format_rate(len(run.outputs) / wall_s)
     done = f"Done: {frames} in {wall_s:.{1 + (wall_s < 1)}f} s ({pace}){run.describe_lower_run(live.other)}."
     messages = [done, *problems]
+    if run.is_untrained and not any(map(is_decision, run.outputs)):
+        messages.append(context.untrained_silence)
     if is_unscored:
         messages.append("No scores: the steps differ from those of the reference.")
     yield show_run(
@@ -194,7 +196,7 @@ def _begin_outputs(
 
 
 def _show_progress(
-    live: LiveRun, run: Run, outputs: Generator[FrameOutput], increments: StreamIncrements
+    context: AppContext, live: LiveRun, run: Run, outputs: Generator[FrameOutput], increments: StreamIncrements
 ) -> Generator[RunView]:
     """Yield progress views whose cost does not grow with the run; the run of ``live`` then has the outputs so far."""
     live.increments = increments
@@ -208,7 +210,7 @@ def _show_progress(
                 if pace.is_due():
                     rate = None if is_first else len(increments.outputs) / (time.perf_counter() - began)
                     is_first = False
-                    yield show_running(run.clip, increments, rate=rate)
+                    yield show_running(run.clip, increments, rate=rate, usage=context.describe_usage())
     finally:
         reached = tuple(increments.outputs[:])
         asked = () if live.asked is None else tuple(live.asked.turns)

@@ -2,16 +2,19 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from threading import RLock
 from typing import Final
 
-from huggingface_hub import snapshot_download
+from huggingface_hub import constants, snapshot_download
 from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
+from huggingface_hub.utils._validators import validate_repo_id
 from huggingface_hub.utils.tqdm import are_progress_bars_disabled, disable_progress_bars, enable_progress_bars
 
 from stepscope.engine.errors import CheckpointError, first_line
 from stepscope.engine.io.files import finish_files
+from stepscope.engine.io.hub_files import is_reachable
 from stepscope.engine.model.files.bundled import BUNDLED_CHECKPOINTS
 from stepscope.engine.model.files.checkpoint_files import ADAPTER_FILE
 
@@ -33,6 +36,17 @@ def shown_downloads() -> Iterator[None]:
             disable_progress_bars()
 
 
+@cache  # a process keeps to one version, and asks an unreachable Hub once
+def _download_once(repo_id: str, cache_folder: str) -> Path:
+    validate_repo_id(repo_id)
+    with shown_downloads():
+        is_offline = not is_reachable()
+        found = snapshot_download(
+            repo_id, cache_dir=cache_folder, allow_patterns=_HUB_FILES, local_files_only=is_offline
+        )
+    return Path(found)
+
+
 def find_model_folder(path_or_id: str) -> Path:
     """Return the folder of a part of a published assistant."""
     return check_model_folder(download(path_or_id))
@@ -47,8 +61,7 @@ def download(path_or_id: str | Path) -> Path:
     if str(path_or_id) in BUNDLED_CHECKPOINTS:
         return BUNDLED_CHECKPOINTS[str(path_or_id)]
     try:
-        with shown_downloads():
-            return Path(snapshot_download(str(path_or_id), allow_patterns=_HUB_FILES))
+        return _download_once(str(path_or_id), constants.HF_HUB_CACHE)
     except HFValidationError as error:
         raise CheckpointError(
             f"there is no folder {path_or_id}, and a checkpoint of the Hub is named OWNER/NAME"

@@ -2,7 +2,8 @@
 
 import importlib.util
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
@@ -13,10 +14,12 @@ from transformers import (
     PreTrainedTokenizerBase,
     SmolVLMForConditionalGeneration,
 )
+from transformers.utils import logging as transformers_logging
 
 from stepscope.engine.config import Quantization
 from stepscope.engine.errors import CheckpointError, first_line
 from stepscope.engine.model.bounded import forbid_panics
+from stepscope.engine.model.devices import name_dtype
 from stepscope.engine.model.files.checkpoint_files import read_object
 from stepscope.engine.model.files.hub import LOAD_LOCK
 from stepscope.engine.model.prompt import find_token
@@ -36,7 +39,7 @@ def load_complete(kind: Any, folder: Path, dtype: torch.dtype, **options: Any) -
     """Load a model of transformers from safetensors, with all its weights."""
     _check_sizes(folder / "config.json", read_object(folder / "config.json"))
     try:
-        with LOAD_LOCK:
+        with LOAD_LOCK, loading_bar(folder, dtype):
             model, report = kind.from_pretrained(
                 folder, dtype=dtype, use_safetensors=True, output_loading_info=True, **options
             )
@@ -51,6 +54,22 @@ def load_complete(kind: Any, folder: Path, dtype: torch.dtype, **options: Any) -
     if wrong := missing or sorted(map(str, report["mismatched_keys"])):
         raise CheckpointError(f"{folder} has weights that are missing or of the wrong shape: {', '.join(wrong[:3])}")
     return model
+
+
+@contextmanager
+def loading_bar(folder: Path, dtype: torch.dtype) -> Iterator[None]:
+    """Draw a bar while transformers reads weights in the ``with`` block, if they take over 2 s."""
+    size = sum(path.stat().st_size for path in folder.glob("model*.safetensors"))
+    text = f"Loading {folder.name}, {size / 1e9:.1f} GB, as {name_dtype(dtype)}"
+
+    def draw(factory: Callable[..., Any], values: tuple[Any, ...], options: dict[str, Any]) -> Any:
+        return factory(*values, **{**options, "desc": text, "unit": " tensors", "delay": 2.0})
+
+    before = transformers_logging.set_tqdm_hook(draw)
+    try:
+        yield
+    finally:
+        transformers_logging.set_tqdm_hook(before)
 
 
 def _check_sizes(path: Path, config: Mapping[str, Any]) -> None:

@@ -50,6 +50,7 @@ class Worker:
         """Load the checkpoint; on a cluster, only a worker can find out whether its device decodes videos."""
         try:
             check_hardware(self._config.hardware_decoding, [self._spec.device])
+            transformers_logging.disable_progress_bar()  # of several processes on one terminal
             self._checkpoint = load_checkpoint(self._config, self._spec)
             if self._config.live:
                 check_positions(self._checkpoint)
@@ -106,7 +107,6 @@ class Worker:
 
 def load_checkpoint(worker_config: WorkerConfig, spec: WorkerSpec) -> Checkpoint:
     """Load the checkpoint in a worker's own process, with its number of torch threads. Raises as ``load_model``."""
-    transformers_logging.disable_progress_bar()
     if spec.num_threads is not None:
         torch.set_num_threads(spec.num_threads)
     return load_model(
@@ -115,4 +115,5 @@ def load_checkpoint(worker_config: WorkerConfig, spec: WorkerSpec) -> Checkpoint
         heads=worker_config.heads,
         quantize=worker_config.quantize,
         frame_pixels=worker_config.frame_pixels,
+        dtype=worker_config.dtype,
     )

@@ -2,8 +2,9 @@
 
 import hashlib
 import json
+import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import cast
@@ -13,11 +14,13 @@ import pytest
 
 from stepscope.app.cli.stepscope import main
 from stepscope.app.core.videos import find_split_clip
-from stepscope.engine.errors import VideoError
+from stepscope.engine.errors import CheckpointError, VideoError
 from stepscope.engine.io.hub_cache import parse_address
 from stepscope.engine.io.hub_files import fetch, fetch_missing
 from stepscope.engine.model.checkpoint import Checkpoint
+from stepscope.engine.model.files.hub import _download_once, download
 from stepscope.eval.data.loading import read_split
+from stepscope.eval.matching.sentence_encoders import load_encoder
 from stepscope.eval.matching.turns import TextEncoder
 from stepscope.eval.runs.folder import digest_sample
 from stepscope.eval.runs.streaming.sample_features import SampleFeatures
@@ -198,3 +201,27 @@ def test_commands_take_runs_and_splits_of_the_hub(
     assert " 0.975 [" in shown
     assert main(["protocols", "hf://own/none/run"]) == 2
     assert capfd.readouterr().err.startswith("error: hf://own/none/run cannot be downloaded from the Hub: ")
+
+
+@pytest.fixture
+def silent_hub(hub: type[Hub], monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Accept connections, and never answer."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", f"http://127.0.0.1:{server.getsockname()[1]}")
+        monkeypatch.setattr("stepscope.engine.io.hub_files._ANSWER_S", 0.05)
+        yield
+
+
+@pytest.mark.usefixtures("silent_hub")
+@pytest.mark.parametrize("load", [download, load_encoder, lambda name: fetch(f"hf://{name}")])
+def test_a_hub_that_never_answers_is_an_error_and_not_a_wait(load: Callable[[str], object]) -> None:
+    with pytest.raises((CheckpointError, ValueError), match=r"cannot be (reached|loaded)"):
+        load("own/absent")
+
+
+def test_a_cached_checkpoint_is_found_while_the_hub_is_silent(hub: type[Hub], monkeypatch: pytest.MonkeyPatch) -> None:
+    (hub.folder / "config.json").write_text("{}")
+    first = download("own/demo")
+    _download_once.cache_clear()
+    monkeypatch.setattr("stepscope.engine.model.files.hub.is_reachable", lambda: False)
+    assert download("own/demo") == first

@@ -79,7 +79,9 @@ def make_work(
     if not batches.takes_paths and checkpoint not in BUNDLED_CHECKPOINTS:
         raise ValueError("this page runs its own checkpoint and the bundled ones only")
     config = replace(work.config, decision_policy=find_policy_of(checkpoint) or "heads")
-    return replace(work, checkpoint=checkpoint, heads=None, quantize="none", frame_pixels=None, config=config)
+    return replace(
+        work, checkpoint=checkpoint, heads=None, quantize="none", frame_pixels=None, dtype="auto", config=config
+    )
 
 
 def own_checkpoint(batches: BatchContext) -> str:

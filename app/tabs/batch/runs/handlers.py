@@ -28,7 +28,7 @@ from stepscope.app.formatting import as_sentence, format_clock, format_rate
 from stepscope.app.tabs.batch.runs.panel import TABLES, draw_provenance, has_table
 from stepscope.app.templates import render
 from stepscope.app.web.views import PlayerView, status_line
-from stepscope.engine.plurals import format_count
+from stepscope.engine.plurals import format_count, format_memory
 from stepscope.eval.data.samples import InvalidSample, Sample
 from stepscope.eval.metrics.definitions import NUM_FAILURES
 from stepscope.eval.reports.table_files import Results, read_results
@@ -150,15 +150,11 @@ def _worker_line(worker: WorkerStatus, progress: Progress) -> Mapping[str, str]:
 
 
 def _usage_words(usage: WorkerUsage) -> str:
-    of = "" if usage.device_mb is None else f" of {_size_words(usage.device_mb)} on the GPU"
+    of = "" if usage.device_mb is None else f" of {format_memory(usage.device_mb)} on the GPU"
     return (
-        f"{usage.tokens_per_s:,.0f} tokens/s · KV cache {usage.cache_tokens:,} tokens, {_size_words(usage.cache_mb)} · "
-        f"memory {_size_words(usage.memory_mb)}{of}"
+        f"{usage.tokens_per_s:,.0f} tokens/s · KV cache {usage.cache_tokens:,} tokens, "
+        f"{format_memory(usage.cache_mb)} · memory {format_memory(usage.memory_mb)}{of}"
     )
-
-
-def _size_words(size_mb: float) -> str:
-    return f"{size_mb / 1024:,.1f} GiB" if size_mb >= 1024 else f"{size_mb:,.1f} MiB"
 
 
 class ShownRun(NamedTuple):

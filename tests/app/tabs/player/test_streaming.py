@@ -2,6 +2,7 @@
 
 import base64
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -15,7 +16,9 @@ from stepscope.app.core.live_run import LiveRun
 from stepscope.app.reviews.actions import Action
 from stepscope.app.reviews.store import open_store
 from stepscope.app.tabs.player import handlers, streaming
+from stepscope.app.tabs.player.reruns import rerun
 from stepscope.app.web.views import show_run
+from stepscope.engine.config import Thresholds
 from stepscope.eval.annotations.corrections import Correction, name_turns
 from stepscope.eval.data.samples import Split
 from tests.support.pages.benches import run_through, run_views
@@ -31,8 +34,8 @@ def every_frame(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_run_shows_each_frame_and_ends_with_scores(context: AppContext) -> None:
     clip, live = context.bundled_videos.find("truck-1"), LiveRun()
     seen = list(run_views(context, clip, live, user_turns="3.5: What is next?"))
-    assert seen[2].status.value.startswith("Running: 3 of 12 frames, ")
-    assert seen[2].status.value.endswith(", at 0:01 of 0:06.")
+    running = r"Running: 3 of 12 frames, [\d.]+ frames/s, \d:\d\d left, float32, [\d.,]+ [MG]iB, at 0:01 of 0:06\."
+    assert re.fullmatch(running, seen[2].status.value)
     assert seen[-1].status.value.startswith("Done: 12 frames in ")
     assert 'value="3" max="12"' in seen[2].progress
     assert seen[-1].progress == ""
@@ -47,6 +50,20 @@ def test_a_run_shows_each_frame_and_ends_with_scores(context: AppContext) -> Non
     assert references.count(("user", "What is next?")) == 1
     assert ("assistant", "Let's build the toy truck.") in references
     assert live.ended.is_set()
+
+
+@pytest.mark.parametrize("is_untrained", [True, False])
+def test_a_run_without_a_decision_of_an_untrained_model_names_the_button_that_calibrates(
+    context: AppContext, monkeypatch: pytest.MonkeyPatch, is_untrained: bool
+) -> None:
+    monkeypatch.setattr(AppContext, "is_untrained", is_untrained)
+    clip, live = context.bundled_videos.find("truck-1"), LiveRun()
+    last = list(run_views(context, clip, live, speak_threshold=1.0, update_threshold=1.0))[-1]
+    assert ("press Calibrate in Video, task, settings." in last.status.value) == is_untrained
+    assert live.run is not None
+    live.requested = Thresholds(speak=0.99999, update=1.0)
+    again = list(rerun(context, live))[-1]
+    assert ("press Calibrate in Video, task, settings." in again.status.value) == is_untrained
 
 
 @pytest.mark.usefixtures("every_frame")

@@ -1,0 +1,1 @@
+"""Comparison of a checkpoint, as a stream uses it, with transformers' own processor, forward and ``generate``."""

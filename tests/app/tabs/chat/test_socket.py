@@ -202,7 +202,7 @@ def test_a_connection_ends_when_its_user_has_logged_out(pool: WorkerPool[ChatWor
     cookie = {"cookie": "access-token-x=secret"}
     with TestClient(app) as client, client.websocket_connect("/ws/streaming/a", headers=cookie) as socket:
         prefill(socket, ASK)
-        app.tokens.clear()
+        vars(app)["tokens"].clear()
         socket.send_json({"type": "generate", "max_new_tokens": 4})
         found = socket.receive_json()
         assert (found["type"], found["error"]) == ("error", "Log in on the page first.")

@@ -89,7 +89,7 @@ def test_a_full_disk_between_two_files_keeps_the_earlier_checkpoint_whole(
     before = load_model(tmp_path / "tuned", device="cpu").digest
     with torch.no_grad():
         for parameter in checkpoint.smolvlm.parameters():
-            parameter += float(parameter.requires_grad)
+            parameter.add_(float(parameter.requires_grad))
     last = "save_inputs"  # of both methods, after weights or heads were written
 
     def fill_disk(*_: object, **__: object) -> None:

@@ -39,6 +39,7 @@ NUM_TIMED: Final = 8
 _MAX_NEW_TOKENS: Final = 24
 _CLOSE_PIXEL: Final = 0.05
 """Largest difference of a normalised pixel that is the rounding of a colour."""
+_CLOSE_PROB: Final = 0.01
 Verdict = Literal["ok", "small", "matters", "n.a."]
 
 
@@ -158,14 +159,6 @@ def _check_own_prompt(checkpoint: Checkpoint, config: StreamConfig) -> Iterator[
     )
 
 
-def _compare_ids(name: str, own: Sequence[int], whole: Sequence[int], note: str = "") -> CheckLine:
-    if list(own) == list(whole):
-        return CheckLine(name=name, detail=f"{format_count(len(own), 'token')}{note}")
-    first = next((n for n, pair in enumerate(zip(own, whole, strict=False)) if pair[0] != pair[1]), len(own))
-    detail = f"{len(own)} tokens, those of the processor {len(whole)}; the first that differs is number {first + 1}"
-    return CheckLine(name=name, verdict="matters", detail=detail)
-
-
 class _HubCheck:
     """The comparisons of an image-text model with its processor."""
 
@@ -192,66 +185,68 @@ class _HubCheck:
         say, codec = self.reference.say, self.codec
         system, asked, reply = say("system", SYSTEM), say("user", QUESTION), say("assistant", REPLY)
         mixed = [system, say("user", "", pictures=2), reply, say("user", QUESTION, pictures=1)]
-        yield self._compare("ids, pictures and a reply", self.ids, mixed)
         base, opened = codec.system(SYSTEM), Conversation().ask(QUESTION)
-        for name, talk, messages in (
-            ("ids, texts only", opened, [system, asked]),
-            ("ids, several turns", opened.answered(REPLY).ask(QUESTION), [system, asked, reply, asked]),
+        again = opened.answered(REPLY).ask(QUESTION)
+        for name, pieces, messages in (
+            ("ids, pictures and a reply", self.context, mixed),
+            ("ids, texts only", render_conversation(codec, opened, base=base), [system, asked]),
+            ("ids, several turns", render_conversation(codec, again, base=base), [system, asked, reply, asked]),
         ):
-            yield self._compare(name, self._spell(render_conversation(codec, talk, base=base)), messages)
+            yield self._compare_ids(name, self._spell(pieces), messages)
         published = self.reference.ids(mixed).count(codec.image_id) / NUM_PICTURES
         detail = f"{self.num_tokens} for 360 x 640 pixels, in the processor {published:g}"
-        yield CheckLine(
-            name="tokens of a picture", verdict="ok" if published == self.num_tokens else "matters", detail=detail
-        )
+        yield _compare("tokens of a picture", self.num_tokens, published, detail)
         yield self._compare_pixels()
         places = iter(range(NUM_PICTURES))
-        pieces = [Image(frame_index=next(places)) if isinstance(piece, str) else piece for piece in self.context]
+        pictures = [Image(frame_index=next(places)) if isinstance(piece, str) else piece for piece in self.context]
         hidden = self.reference.forward(self.ids, self.inputs)
-        yield _compare_next(self.checkpoint, self.config, self.frames, pieces, hidden=hidden)
+        yield _compare_next(self.checkpoint, self.config, self.frames, pictures, hidden=hidden)
         yield self._compare_text()
         ends = {codec.eos_id, *codec.other_ends}
-        lost = ", ".join(codec.tokenizer.convert_ids_to_tokens(sorted(self.reference.end_ids - ends)))
-        detail = ", ".join(codec.tokenizer.convert_ids_to_tokens(sorted(ends)))
-        detail += f"; {lost} of generation_config.json does not end a reply" if lost else ""
-        yield CheckLine(name="end tokens", verdict="matters" if lost else "ok", detail=detail)
+        own, lost = (
+            ", ".join(codec.tokenizer.convert_ids_to_tokens(sorted(found)))
+            for found in (ends, self.reference.end_ids - ends)
+        )
+        yield _compare("end tokens", lost, "", own, f"; {lost} of generation_config.json does not end a reply")
 
     def _spell(self, pieces: Sequence[ContextPiece]) -> list[int]:
         picture = [*self.codec.opening, *[self.codec.image_id] * self.num_tokens, *self.codec.closing]
         return [token for piece in pieces for token in (picture if isinstance(piece, str) else [piece])]
 
-    def _compare(self, name: str, own: Sequence[int], messages: list[Message]) -> CheckLine:
+    def _compare_ids(self, name: str, own: list[int], messages: list[Message]) -> CheckLine:
         whole, generated = self.reference.ids(messages), self.reference.ids(messages, as_generated=True)
+        detail = format_count(len(own), "token")
         if own == generated != whole:
-            return _compare_ids(name, own, generated, "; past replies begin as generated, unlike in the template")
-        return _compare_ids(name, own, whole)
+            return CheckLine(name=name, detail=f"{detail}; past replies begin as generated, unlike in the template")
+        first = next((n for n, pair in enumerate(zip(own, whole, strict=False)) if pair[0] != pair[1]), len(own))
+        apart = f", those of the processor {len(whole)}; the first that differs is number {first + 1}"
+        return _compare(name, own, whole, detail, apart)
 
     def _compare_pixels(self) -> CheckLine:
         own, published = self.inputs["pixel_values"].cpu(), self.reference.pixel_values
         if own.numel() != published.numel():
             return CheckLine(name="pixels", verdict="matters", detail="frames have another size than in the processor")
         published = published.reshape(own.shape).to(own.dtype)
-        apart = float((own - published).abs().max())
-        others = {**self.inputs, "pixel_values": published}
-        spec = make_readout_spec(self.checkpoint, self.config)
-        probs = [
-            read_decisions(self.model, self.reference.forward(self.ids, inputs), spec)[0].speak_prob
-            for inputs in (self.inputs, others)
-        ]
-        is_small = abs(probs[0] - probs[1]) <= 0.01
-        verdict: Literal["ok", "small", "matters"] = (
-            "ok" if apart <= _CLOSE_PIXEL else "small" if is_small else "matters"
-        )
-        detail = f"at most {apart:.2g} apart; P(yes) {probs[0]:.4f}, with those of the processor {probs[1]:.4f}"
-        return CheckLine(name="pixels", verdict=verdict, detail=detail)
+        apart, spec = float((own - published).abs().max()), make_readout_spec(self.checkpoint, self.config)
+        inputs = (self.inputs, {**self.inputs, "pixel_values": published})
+        hidden = torch.cat([self.reference.forward(self.ids, values) for values in inputs])
+        own_prob, other_prob = (decision.speak_prob for decision in read_decisions(self.model, hidden, spec))
+        is_close, is_small = apart <= _CLOSE_PIXEL, abs(own_prob - other_prob) <= _CLOSE_PROB
+        detail = f"at most {apart:.2g} apart; P(yes) {own_prob:.4f}, with those of the processor {other_prob:.4f}"
+        return CheckLine(name="pixels", verdict="ok" if is_close else "small" if is_small else "matters", detail=detail)
 
     def _compare_text(self) -> CheckLine:
         prompt = ChatPrompt(pieces=self.context, features=self.features)
         events = ChatWorker(self.checkpoint).answer(prompt, max_new_tokens=_MAX_NEW_TOKENS)
         own = next(list(event.ids) for event in events if isinstance(event, AnswerEnd))
         found = self.reference.generate(self.ids, self.inputs, max_new_tokens=_MAX_NEW_TOKENS)
-        detail = f"{format_count(len(own), 'token')}: {self.codec.text(own)[:60]!r}"
-        if own == found:
-            return CheckLine(name="greedy text", detail=detail)
-        detail += f"; generate writes {self.codec.text(found)[:60]!r}"
-        return CheckLine(name="greedy text", verdict="matters", detail=detail)
+        texts = [repr(self.codec.text(ids)[:60]) for ids in (own, found)]
+        detail = f"{format_count(len(own), 'token')}: {texts[0]}"
+        return _compare("greedy text", own, found, detail, f"; generate writes {texts[1]}")
+
+
+def _compare(name: str, own: object, published: object, detail: str, apart: str = "") -> CheckLine:
+    """Return the line of two values that are to be equal; ``apart`` is added to the detail of a difference."""
+    if own == published:
+        return CheckLine(name=name, detail=detail)
+    return CheckLine(name=name, verdict="matters", detail=detail + apart)

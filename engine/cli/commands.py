@@ -32,7 +32,7 @@ from stepscope.engine.model.checkpoint_folder import UNTRAINED_SILENCE, has_untr
 from stepscope.engine.model.features.feature_files import feature_info, read_features, write_features
 from stepscope.engine.model.features.frame_encoder import encode
 from stepscope.engine.plurals import format_count, format_memory
-from stepscope.engine.records import FrameOutput, Step, check_probs, is_decision, write_outputs
+from stepscope.engine.records import Step, check_probs, is_decision, read_outputs, write_outputs
 from stepscope.engine.streamer import Streamer
 from stepscope.engine.video.hardware import check_hardware, find_decoding_device
 from stepscope.engine.video.reader import probe, read_frames
@@ -59,11 +59,10 @@ def run(options: RunOptions) -> None:
         frames = encode(checkpoint, read_frames(options.video, fps=config.fps, device=device))
         expected = round(probe(options.video).duration_s * config.fps)
     outputs = _progress(Streamer(checkpoint, config).run(frames, task), expected, checkpoint)
-    decided = list[FrameOutput]()
-    checked = map(partial(check_probs, decides_at=config.decides_at), outputs)
-    count = write_outputs(options.out, _collect_decisions(checked, decided))
+    count = write_outputs(options.out, map(partial(check_probs, decides_at=config.decides_at), outputs))
     print(f"{format_count(count, 'frame')} written to {options.out}")
-    if not decided and has_untrained_signals(checkpoint.folder, config.policy):
+    is_untrained = has_untrained_signals(checkpoint.folder, config.policy)
+    if is_untrained and not any(map(is_decision, read_outputs(options.out))):
         print(UNTRAINED_SILENCE)
     for turn in find_late_turns(task, fps=config.fps, num_frames=count):
         print(f"warning: the user turn at {turn.time_s:g} s is after the end of the video; skipped", file=sys.stderr)
@@ -105,14 +104,6 @@ def read_steps(path: Path) -> tuple[Step, ...]:
 def _keep_input(options: RunOptions | EncodeOptions) -> None:
     if options.out.exists() and options.video.exists() and options.out.samefile(options.video):
         raise ValueError(f"--out {options.out} is the input video; name a different file")
-
-
-def _collect_decisions(outputs: Iterable[FrameOutput], decided: list[FrameOutput]) -> Iterator[FrameOutput]:
-    """Yield the outputs, and append those with a decision to ``decided``."""
-    for output in outputs:
-        if is_decision(output):
-            decided.append(output)
-        yield output
 
 
 def _progress(items: Iterable[T], total: int | None, checkpoint: Checkpoint) -> Iterator[T]:

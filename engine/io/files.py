@@ -113,15 +113,6 @@ def read_text(path: Path) -> str:
         return text.read()
 
 
-def decode_text(content: bytes) -> str:
-    """Return a text of ``open_text`` from its bytes, with its own ends of lines."""
-    encoding = _find_encoding(content[:4])
-    try:
-        return content.decode(encoding)
-    except UnicodeError as error:
-        raise EncodingError(_describe_encoding(encoding)) from error
-
-
 def _find_encoding(start: bytes) -> str:
     for mark, encoding in _MARKS:
         if start.startswith(mark):

@@ -7,7 +7,7 @@ without ``FILE`` the whole repository; ``NAME@COMMIT`` fixes its version.
 import os
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from threading import Thread
 from typing import Final
@@ -44,7 +44,7 @@ def fetch_missing(path: Path) -> None:
     found = None if os.path.exists(path) else find_hub_file(path)
     if found is not None and (found.cache == Path(constants.HF_HUB_CACHE) or found.repository.is_dir()):
         with _explain(found.address):
-            check_connection()
+            _check_connection()
             if (size := _check_space(found)) > MAX_FILE_BYTES:
                 raise ValueError(
                     f"{found.address} has {size / 2**30:.1f} GiB; a file that a split names is downloaded up to "
@@ -86,7 +86,7 @@ def fetch(address: str) -> Path:
         if name:
             is_cached = isinstance(try_to_load_from_cache(repo_id, name, repo_type=repo_type, revision=revision), str)
             if not is_cached:
-                check_connection()
+                _check_connection()
             try:
                 if not is_cached:
                     _check_space(parsed)
@@ -110,31 +110,23 @@ def fetch(address: str) -> Path:
     return path
 
 
-def check_connection() -> None:
-    """Raise ``LocalEntryNotFoundError`` within seconds if the Hub does not answer; the library tries for minutes."""
-    problems: list[Exception] = [TimeoutError(f"no answer within {_ANSWER_S:g} s")]
+def is_reachable() -> bool:
+    """Return whether the Hub answers within seconds; the library tries for minutes."""
+    answers = list[object]()
 
     def ask() -> None:
-        try:
-            get_session().head(constants.ENDPOINT, timeout=_ANSWER_S)
-            problems.clear()
-        except Exception as error:  # of httpx or httpx2, by the version of the library
-            problems.append(error)
+        with suppress(Exception):  # of httpx or httpx2, by the version of the library
+            answers.append(get_session().head(constants.ENDPOINT, timeout=_ANSWER_S))
 
     asking = Thread(target=ask, daemon=True)  # the search for its address takes as long as the system likes
     asking.start()
     asking.join(_ANSWER_S)
-    if problems:
-        raise LocalEntryNotFoundError(str(problems[-1])) from problems[-1]
+    return bool(answers)
 
 
-def is_reachable() -> bool:
-    """Return whether the Hub answers within seconds."""
-    try:
-        check_connection()
-    except LocalEntryNotFoundError:
-        return False
-    return True
+def _check_connection() -> None:
+    if not is_reachable():
+        raise LocalEntryNotFoundError(f"no answer within {_ANSWER_S:g} s")
 
 
 @contextmanager

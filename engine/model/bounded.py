@@ -4,13 +4,13 @@ A template runs in a process of its own, which is killed at a limit.
 """
 
 import os
-import selectors
 import signal
 import sys
-import time
 import warnings
 from collections.abc import Callable
 from contextlib import suppress
+from multiprocessing import Pipe
+from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -35,28 +35,32 @@ def run_bounded(write: Callable[[], str]) -> str:
     """
     if not hasattr(os, "fork"):
         return write()
-    reader, writer = os.pipe()
+    reader, writer = Pipe(duplex=False)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # of threads, whose locks the child does not take
-        child = os.fork()
+        child = os.fork()  # multiprocessing would refuse it within a worker
     if child == 0:
-        os.close(reader)
         _answer(write, writer)
-    os.close(writer)
-    try:
-        content = _read(reader, time.monotonic() + MAX_S)
-    finally:
-        os.close(reader)
-        with suppress(ProcessLookupError):
-            os.kill(child, signal.SIGKILL)
-        with suppress(ChildProcessError):
-            os.waitpid(child, 0)
+    writer.close()
+    with reader:
+        try:
+            content = reader.recv_bytes(MAX_BYTES + 1) if reader.poll(MAX_S) else b""
+            problem = f"it takes more than {MAX_S:g} s"
+        except EOFError:  # it was killed
+            content, problem = b"", f"it needs more than {MAX_MEMORY // 2**30} GiB"
+        except OSError:  # the pipe refuses the message
+            content, problem = b"", f"its text is longer than {MAX_BYTES // 2**20} MiB"
+        finally:
+            with suppress(ProcessLookupError):
+                os.kill(child, signal.SIGKILL)
+            with suppress(ChildProcessError):
+                os.waitpid(child, 0)
     if content[:1] != b"+":
-        raise ValueError(content[1:].decode(errors="replace") or f"it needs more than {MAX_MEMORY // 2**30} GiB")
+        raise ValueError(content[1:].decode(errors="replace") or problem)
     return content[1:].decode(errors="surrogatepass")
 
 
-def _answer(write: Callable[[], str], writer: int) -> None:
+def _answer(write: Callable[[], str], writer: Connection) -> None:
     """Write the text, or after ``-`` the error, to a pipe, and end this process."""
     try:
         try:
@@ -64,8 +68,7 @@ def _answer(write: Callable[[], str], writer: int) -> None:
             content = b"+" + write().encode(errors="surrogatepass")
         except BaseException as error:  # a template is a program, which can fail with any error
             content = b"-" + first_line(error).encode(errors="replace")
-        with os.fdopen(writer, "wb") as pipe:
-            pipe.write(content[: MAX_BYTES + 2])
+        writer.send_bytes(content)
     finally:
         os._exit(0)
 
@@ -78,21 +81,6 @@ def _limit_memory() -> None:
         _, hard = resource.getrlimit(resource.RLIMIT_AS)
         limit = used + MAX_MEMORY
         resource.setrlimit(resource.RLIMIT_AS, (limit if hard == resource.RLIM_INFINITY else min(limit, hard), hard))
-
-
-def _read(reader: int, end_s: float) -> bytes:
-    """Read a pipe to its end. Raises ``ValueError`` for more than ``MAX_BYTES``, and after ``end_s``."""
-    content = bytearray()
-    with selectors.DefaultSelector() as selector:
-        selector.register(reader, selectors.EVENT_READ)
-        while selector.select(max(0.0, end_s - time.monotonic())):
-            part = os.read(reader, 2**20)
-            if not part:
-                return bytes(content)
-            content += part
-            if len(content) > MAX_BYTES:
-                raise ValueError(f"its text is longer than {MAX_BYTES // 2**20} MiB")
-    raise ValueError(f"it takes more than {MAX_S:g} s")
 
 
 class _WithoutPanics:

@@ -24,7 +24,7 @@ from stepscope.engine.model.checkpoint_folder import (
     is_without_heads,
     refuse_quantization,
 )
-from stepscope.engine.model.devices import name_dtype, resolve_device, resolve_dtype
+from stepscope.engine.model.devices import name_dtype, resolve_device
 from stepscope.engine.model.files.checkpoint_files import (
     SILENT_TOKEN,
     check_weights,
@@ -188,18 +188,18 @@ def load_checkpoint(
     folder = find_folder(path_or_id)
     pixels = find_frame_pixels(folder, frame_pixels)
     has_heads = heads is not None or allow_untrained_heads
-    dtype = choose_dtype(path_or_id, dtype, target, quantize=quantize, has_heads=has_heads)
+    chosen = choose_dtype(path_or_id, dtype, target, quantize=quantize, has_heads=has_heads)
     if is_published(folder):
         if heads is not None:
             raise CheckpointError(f"{folder} is a {find_family(folder).name} checkpoint, which takes no heads file")
-        return _load_published(str(path_or_id), folder, target, resolve_dtype(dtype, target), quantize)
+        return _load_published(str(path_or_id), folder, target, chosen, quantize)
     if is_without_heads(folder, has_heads=has_heads):
         if heads is not None:
             raise CheckpointError(f"{folder} is an image-text model of the hub, which takes no heads file")
         base, hub_policy = find_base(folder), read_hub_policy(folder)
         model, prompt = load_hub_model(
             base or folder,
-            resolve_dtype(dtype, target),
+            chosen,
             target,
             quantize=quantize,
             frame_pixels=pixels,
@@ -227,7 +227,7 @@ def load_checkpoint(
     codec = Prompt(tokenizer)
     follow_generation(codec, base or folder, needs_file=True)
     check_weights(base or folder)
-    vlm = load_vlm(base or folder, resolve_dtype(dtype, target))
+    vlm = load_vlm(base or folder, chosen)
     embed_new_tokens(vlm, tokenizer, new_tokens, rows)
     if base is not None:
         from stepscope.engine.model.files.adapters import merge_adapter  # noqa: PLC0415 - peft takes seconds to import

@@ -12,7 +12,7 @@ import torch
 from stepscope.engine.config import Quantization, StreamConfig
 from stepscope.engine.decisions.policies import POLICIES, DecisionPolicy, find_policy
 from stepscope.engine.errors import CheckpointError
-from stepscope.engine.model.devices import name_dtype, resolve_dtype
+from stepscope.engine.model.devices import resolve_dtype
 from stepscope.engine.model.files.checkpoint_files import (
     HEADS_FILE,
     find_heads,
@@ -168,8 +168,8 @@ def choose_dtype(
     quantize: Quantization = "none",
     has_heads: bool = False,
     num_copies: int = 1,
-) -> str:
-    """Return the name of the dtype that a checkpoint gets on a device; see ``resolve_dtype``.
+) -> torch.dtype:
+    """Return the dtype that a checkpoint gets on a device; see ``resolve_dtype``.
 
     Raises ``CheckpointError`` if the free memory does not hold ``num_copies`` of it.
     """
@@ -185,7 +185,7 @@ def choose_dtype(
         quantizes=is_published(folder) or is_without_heads(folder, has_heads=has_heads),
         num_copies=num_copies,
     )
-    return name_dtype(chosen)
+    return chosen
 
 
 def find_base(folder: Path) -> Path | None:

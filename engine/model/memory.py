@@ -98,8 +98,8 @@ def check_memory(
 ) -> None:
     """Raise ``CheckpointError`` with the cures if the free memory does not hold ``num_copies`` of a checkpoint.
 
-    ``quantizes`` is whether ``--quantize`` can be a cure. Weights reach a
-    GPU by way of the memory of its machine, unless they are quantised.
+    ``quantizes`` is whether ``--quantize`` can be a cure. Weights reach a GPU by way of the memory of its machine,
+    unless they are quantised.
     """
     places = [("", known_free_memory())] if device.type != "cuda" or quantize == "none" else []
     if device.type == "cuda":

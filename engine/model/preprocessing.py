@@ -37,17 +37,13 @@ class Normalization:
 
 
 def normalize_images(
-    images: Iterable[NDArray[np.uint8]],
-    *,
-    size: tuple[int, int],
-    normalization: Normalization,
-    framing: Framing = "stretch",
+    images: Iterable[NDArray[np.uint8]], *, size: tuple[int, int], normalization: Normalization
 ) -> Tensor:
     """Bring RGB images ``[H, W, 3]`` to ``size``, rows by columns, and normalise them: ``[B, 3, rows, columns]``.
 
     **Source** of ``stretch``: Idefics3's image processor without image splitting.
     """
-    resized = np.stack([resize_image(image, size=size, framing=framing) for image in images])
+    resized = np.stack([resize_image(image, size=size) for image in images])
     rows = torch.from_numpy(resized).flatten(2).float()  # [B, rows, columns * 3]: subtracting from short rows is slow
     mean, std = (torch.tensor(values).repeat(size[1]) for values in (normalization.mean, normalization.std))
     rows.mul_(normalization.scale).sub_(mean).div_(std)

@@ -70,29 +70,26 @@ class Adaptation:
 
     def save(self, folder: Path) -> None:
         """Write the checkpoint folder that ``load_model`` reads; all files are replaced together."""
-        with replace_files(folder) as new:
-            self._write(new)
-
-    def _write(self, folder: Path) -> None:
         checkpoint = self.checkpoint
-        if isinstance(checkpoint.model, HubModel):
-            self._save_hub_model(folder, checkpoint.model)
-        elif self.adapter is None:
-            save_model(
-                folder,
-                checkpoint.smolvlm,
-                checkpoint.smolvlm_prompt.tokenizer,
-                normalization=checkpoint.normalization,
-                silent_id=self.silent_id,
-                decision_policy=self.decision_policy,
-                base=checkpoint.base or checkpoint.folder,
-            )
-        else:
-            self._save_heads(folder)
-        if self.adapter is not None:
-            from stepscope.engine.model.files.adapters import save_adapter  # noqa: PLC0415 - peft takes seconds to import
+        with replace_files(folder) as new:
+            if isinstance(checkpoint.model, HubModel):
+                self._save_hub_model(new, checkpoint.model)
+            elif self.adapter is None:
+                save_model(
+                    new,
+                    checkpoint.smolvlm,
+                    checkpoint.smolvlm_prompt.tokenizer,
+                    normalization=checkpoint.normalization,
+                    silent_id=self.silent_id,
+                    decision_policy=self.decision_policy,
+                    base=checkpoint.base or checkpoint.folder,
+                )
+            else:
+                self._save_heads(new)
+            if self.adapter is not None:
+                from stepscope.engine.model.files.adapters import save_adapter  # noqa: PLC0415 - peft takes seconds
 
-            save_adapter(folder, self.adapter)
+                save_adapter(new, self.adapter)
 
     def _save_hub_model(self, folder: Path, model: HubModel) -> None:
         """Write the published layout, and the policy of the training."""

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from stepscope.engine.cli.commands import read_steps
 from stepscope.engine.config_files import read_config
 from stepscope.engine.dialogue import parse_steps, parse_user_turn
-from stepscope.engine.io.files import EncodingError, decode_text, read_text
+from stepscope.engine.io.files import EncodingError, read_text
 from stepscope.engine.records import Step, UserTurn, numbered_lines
 
 STEPS = "S1: lay down the board\r\nS2: attach the axle\r\n"
@@ -52,11 +52,11 @@ def test_a_text_of_another_encoding_is_refused_in_a_sentence(tmp_path: Path, con
     with pytest.raises(ValueError, match=f"steps.txt cannot be read as text: {sentence}$"):
         read_steps(path)
     with pytest.raises(EncodingError, match=f"^{sentence}$"):
-        decode_text(content)
+        read_text(path)
 
 
 @given(st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\r\x00\ufeff")), st.sampled_from(ENCODINGS))
 def test_any_text_is_read_as_it_was_written(tmp_path_factory: pytest.TempPathFactory, text: str, encoding: str) -> None:
     path = tmp_path_factory.getbasetemp() / "text"
     path.write_bytes(encode(text, encoding))
-    assert read_text(path) == decode_text(encode(text, encoding)) == text
+    assert read_text(path) == text

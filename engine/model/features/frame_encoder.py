@@ -52,11 +52,8 @@ def encode_images(
     features: dict[int, Tensor] = {}
     for size in dict.fromkeys(sizes):
         of_size = [number for number, other in enumerate(sizes) if other == size]
-        pixels = normalize_images(
-            [images[number] for number in of_size],
-            size=size,
-            normalization=checkpoint.normalization,
-        )
+        of_one_size = [images[number] for number in of_size]
+        pixels = normalize_images(of_one_size, size=size, normalization=checkpoint.normalization)
         features |= zip(of_size, model.encode_images(pixels.to(model.device)), strict=True)
     return [features[number] for number in range(len(images))]
 

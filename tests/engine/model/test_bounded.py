@@ -40,7 +40,8 @@ def test_a_template_without_an_end_is_stopped_and_named_in_one_sentence(
     tokenizer.chat_template = template
     monkeypatch.setattr(bounded, "MAX_S", 0.5 if "takes" in problem else 60.0)
     start_s = time.perf_counter()
-    with pytest.raises(CheckpointError, match=f"the chat template cannot be rendered: {problem}.*; correct it"):
+    sentence = f"the chat template cannot write messages of texts and images: {problem}.*; add that of the processor"
+    with pytest.raises(CheckpointError, match=sentence):
         Prompt(tokenizer)
     assert time.perf_counter() - start_s < 60
     with pytest.raises(ChildProcessError):

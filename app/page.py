@@ -104,8 +104,8 @@ def build_page(context: AppContext, batches: BatchContext, reviews: ReviewContex
                 tab = _make_player_tab(context, reviews, tabs, **states)
             live_tab = gr.Tab("Live", id="live") if context.remote is None else None
             if context.remote is None:
-                with gr.Tab("Chat", id="chat") as chat_tab:
-                    make_chat_tab(context, here=chat_tab)
+                with gr.Tab("Chat", id="chat"):
+                    make_chat_tab(context)
             batch_tab = gr.Tab("Batch", id="batch")
             review_tab = gr.Tab("Reviews", id="reviews")
         _wire_player(context, reviews, tab)

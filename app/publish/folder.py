@@ -49,7 +49,6 @@ def replace_folder(out: Path) -> Iterator[Path]:
     out = out.resolve()
     with _open_staging(out) as staging:
         new, old = staging / "new", staging / "old"
-        _check_published(out, out)
         shutil.rmtree(old, ignore_errors=True)  # of a publish that was killed after both renames
         shutil.rmtree(new, ignore_errors=True)
         new.mkdir()
@@ -68,18 +67,22 @@ def check_replaceable(out: Path) -> None:
     The earlier folder of a publish that was killed is brought back first.
     """
     with _open_staging(out):
-        _check_published(out, out)
+        pass
 
 
 @contextmanager
 def _open_staging(out: Path) -> Iterator[Path]:
-    """Yield the locked folder beside ``out`` where the new one is written, and the earlier one lies for a moment."""
+    """Yield the locked folder beside ``out`` where the new one is written, and the earlier one lies for a moment.
+
+    Raises ``ValueError`` as ``check_replaceable``.
+    """
     staging = out.parent / f".publish.{out.name}"
     old = staging / "old"
     staging.mkdir(parents=True, exist_ok=True)
     with lock_folder(staging):
         try:
             _bring_back(old, out)
+            _check_published(out, out)
             yield staging
         finally:
             _bring_back(old, out)

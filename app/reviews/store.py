@@ -77,7 +77,6 @@ _COLUMNS: Final = (
     sa.cast(ACTIONS.c.body, sa.Text).label("body"),  # decoded row by row: a damaged row must not fail the query
 )
 
-
 _Share = tuple[str, str, str]
 """A user, or empty for all; a video, or empty for all; ``actions`` or ``characters``."""
 
@@ -106,10 +105,8 @@ class ReviewStore:
     """The device and number of the file that was opened; None for a server."""
     _used: Counter[_Share] = field(default_factory=Counter, compare=False)
     """Numbers of actions and characters that users have stored since the store was opened, see ``_check_room``."""
-    _read: OrderedDict[tuple[str, str | None], tuple[Any, StoredActions]] = field(
-        default_factory=OrderedDict, compare=False
-    )
-    """The last results of ``read_video``."""
+    _read: OrderedDict[Any, tuple[Action, ...]] = field(default_factory=OrderedDict, compare=False)
+    """The actions of the last calls of ``read_video``."""
 
     @property
     def _name(self) -> str:
@@ -166,18 +163,15 @@ class ReviewStore:
         """Return what ``scan`` does, reading only the actions that are new since the last call."""
         marks = select(sa.func.count(), sa.func.max(_SET_ASIDE.c.at)).select_from(_SET_ASIDE)
         with self._connect() as connection:
-            state = tuple(connection.execute(marks).one())
-        key = (video_id, only)
-        before, known = self._read.get(key, (None, StoredActions(actions=(), unreadable=())))
-        if before != state or known.unreadable:
-            known = StoredActions(actions=(), unreadable=())
-        found = self.scan(video_id=video_id, only=only, after=(known.actions and known.actions[-1].number) or 0)
-        if found != StoredActions(actions=(), unreadable=()) or before != state:
-            known = StoredActions(actions=(*known.actions, *found.actions), unreadable=found.unreadable)
-            self._read[key] = state, known
+            key = (video_id, only, *connection.execute(marks).one())
+        known = self._read.get(key, ())
+        found = self.scan(video_id=video_id, only=only, after=(known and known[-1].number) or 0)
+        known += found.actions
+        if not found.unreadable:  # else the next call looks again whether they are repaired
+            self._read[key] = known
             if len(self._read) > _NUM_KEPT_VIDEOS:
                 self._read.popitem(last=False)
-        return known
+        return StoredActions(actions=known, unreadable=found.unreadable)
 
     def scan(
         self,
@@ -235,14 +229,14 @@ class ReviewStore:
 
         What is committed to a file that was replaced or deleted is lost.
         """
-        self._check_file(self.opened)
+        self._check_place(self.opened)
         with _translate(self._name), self.engine.connect() as connection:
             log = connection.info.setdefault("log", _identify(self.engine.url, "-wal"))
-            self._check_file(self.opened, log)
+            self._check_place(self.opened, log)
             yield connection
-            self._check_file(self.opened, log)
+            self._check_place(self.opened, log)
 
-    def _check_file(self, *opened: tuple[int, int] | None) -> None:
+    def _check_place(self, *opened: tuple[int, int] | None) -> None:
         if any(_identify(self.engine.url, ending) != file for ending, file in zip(("", "-wal"), opened, strict=False)):
             raise StoreError(
                 f"the store {self._name} cannot be used: its file, or the -wal file beside it, was replaced or deleted "

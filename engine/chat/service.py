@@ -6,7 +6,6 @@ question leaves the queue at once, and a worker stops after its current pass.
 
 import asyncio
 import threading
-from collections import deque
 from collections.abc import AsyncGenerator, Callable, Generator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing, closing, suppress
@@ -23,7 +22,6 @@ if TYPE_CHECKING:
 
 MAX_IDLE_S: Final = 10.0
 """Time between the prefill and ``Turn.start`` after which the worker is freed."""
-_NUM_TIMINGS: Final = 200
 PLACE_INTERVAL_S: Final = 0.5
 """Time between two reports of the place in the queue, unless it changes."""
 
@@ -107,8 +105,6 @@ class ChatService(Generic[W]):
 
     def __init__(self, pool: WorkerPool[W]) -> None:
         self.pool = pool
-        self.timings: deque[AnswerTiming] = deque(maxlen=_NUM_TIMINGS)
-        """The times of the latest answers, oldest first."""
         self._threads = ThreadPoolExecutor(len(pool.workers), thread_name_prefix="chat")
 
     async def answer(self, prompt: "ChatPrompt", turn: Turn) -> AsyncGenerator[QueuePlace | Leased | AnswerEvent]:
@@ -147,7 +143,6 @@ class ChatService(Generic[W]):
                 async for event in events:
                     if (timing := timer.note(event)) is not None:
                         turn.timing = timing
-                        self.timings.append(timing)
                     yield event
         finally:
             turn.leave()

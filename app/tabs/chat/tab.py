@@ -13,7 +13,6 @@ from stepscope.app.formatting import as_sentence
 from stepscope.app.tabs.chat import handlers
 from stepscope.app.tabs.chat.layout import OTHER_NOTE, make_chat, make_examples, wire_answers, wire_clearing
 from stepscope.app.tabs.chat.prompts import DEFAULT_SYSTEM, NO_FREE_CONVERSATION, FreeCodec, free_prompt
-from stepscope.app.tabs.chat.speed import make_speed_charts
 from stepscope.app.tabs.chat.views import AskView
 from stepscope.engine.dialogue import initial_state
 from stepscope.engine.model.prompt import schema_text
@@ -37,8 +36,8 @@ LABEL_PICTURES_JS: Final = """() => {
 """Names the buttons that Gradio makes of pictures, for screen readers."""
 
 
-def make_chat_tab(context: AppContext, *, here: gr.Tab) -> None:
-    """Lay out and wire the tab; ``here`` is its ``gr.Tab``; selecting it draws the charts."""
+def make_chat_tab(context: AppContext) -> None:
+    """Lay out and wire the tab."""
     window = gr.State(None)
     can_chat = isinstance(context.checkpoint.prompt, FreeCodec)
     with gr.Row():
@@ -77,7 +76,6 @@ def make_chat_tab(context: AppContext, *, here: gr.Tab) -> None:
                     "Stop", size="sm", variant="stop", min_width=80, interactive=False, elem_id="chat_stop"
                 )
             status = make_status_line("chat_status", value="No question yet.")
-            draw_speed = make_speed_charts(context)
     view = AskView(window, chat, branch, question, status, stop, regenerate, promote=None)
     started = wire(question.submit, handlers.queue_message, [window, question], view, **AT_ONCE)
 
@@ -86,8 +84,6 @@ def make_chat_tab(context: AppContext, *, here: gr.Tab) -> None:
 
     threads = ThreadPoolExecutor(1, thread_name_prefix="chat-pictures")
     answers = wire_answers(context, view, [started], threads=threads, build=build, inputs=[system])
-    for event in (here.select, *(answer.then for answer in answers)):
-        draw_speed(event)
     chat.change(None, None, None, js=LABEL_PICTURES_JS, api_visibility="private")
     wire_clearing(view, [clear.click, chat.clear], answers)
 

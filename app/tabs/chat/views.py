@@ -98,7 +98,7 @@ class AnswerDisplay:
         return show_window(window, f"{kind}{place}: {self._reuse}{self._describe_times()}.", is_running=False)
 
     def _describe_times(self) -> str:
-        """Return the time to the first token, as in the charts of the speed of answers, and the wait before it."""
+        """Return the time to the first token, and the wait before it."""
         timing = self._window.turn.timing
         if timing is None:
             return ""

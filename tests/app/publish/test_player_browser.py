@@ -167,8 +167,9 @@ def test_a_click_in_the_table_opens_a_video_at_its_worst_moment(page: Page, addr
     assert traffic.problems == []
 
 
+@pytest.mark.parametrize("busy_s", [0, 4.5])
 def test_a_moment_of_a_story_plays_up_to_it_and_stops_with_its_explanation(
-    page: Page, bundled_run: RunFolder, tmp_path: Path
+    page: Page, bundled_run: RunFolder, tmp_path: Path, busy_s: float
 ) -> None:
     publish(bundled_run, tmp_path / "plain", videos=["tower-hard"])
     row = json.loads((tmp_path / "plain" / "data" / "run.json").read_text(encoding="utf-8"))["videos"][0]
@@ -182,6 +183,9 @@ def test_a_moment_of_a_story_plays_up_to_it_and_stops_with_its_explanation(
         began, link = inspect(page)["time"], link_of(page)
         assert row["t"] - 3.1 < began < row["t"]
         assert page.locator(".ss-failure").is_visible()
+        page.evaluate(
+            "(busy_s) => { const end = performance.now() + 1000 * busy_s; while (performance.now() < end); }", busy_s
+        )
         page.wait_for_function("() => document.querySelector('.ss').inspect().isPaused")
         seen = inspect(page)
         assert seen["time"] == pytest.approx(row["t"], abs=0.02)

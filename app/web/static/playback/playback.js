@@ -30,16 +30,17 @@ export function tick(player) {
 // elsewhere, its selection, its explanation and the address stay.
 export function approachMoment(player) {
   const at = player.video.time;
-  player.approach = { from: at - APPROACH_S, at, selected: player.selectedTime };
+  player.approach = { from: at - APPROACH_S, at, selected: player.selectedTime, beganMs: performance.now() };
   seek(player, at - APPROACH_S);
   player.video.play();
 }
 
 function followApproach(player, time) {
-  const { from, at, selected } = player.approach;
-  if (time < at && time > from - 0.1 && player.selectedTime === selected) return time;
-  player.approach = null;
-  if (time < at || time > at + 1 || player.selectedTime !== selected) return time; // the user went elsewhere
+  const { from, at, selected, beganMs } = player.approach,
+    played = from + ((performance.now() - beganMs) / 1000) * player.video.rate; // at most: a busy page may lag behind
+  const isElsewhere = time < from - 0.1 || time > played + 1 || player.selectedTime !== selected;
+  if (isElsewhere || time >= at) player.approach = null;
+  if (player.approach || isElsewhere) return time;
   player.video.pause();
   return seek(player, at);
 }

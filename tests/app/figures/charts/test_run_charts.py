@@ -5,13 +5,11 @@ from dataclasses import replace
 
 import pytest
 
-from stepscope.app.figures.charts import answers
 from stepscope.app.figures.charts.layout import MAX_NAME_CHARS
 from stepscope.app.figures.charts.registry import CHARTS
 from stepscope.app.figures.charts.sweep_curves import SweepData, curves
 from stepscope.app.figures.charts.sweeps import heat_map
 from stepscope.app.figures.charts.videos import score_distributions
-from stepscope.engine.chat.timings import AnswerTiming, FirstToken, ReusePoint
 from stepscope.engine.decisions.policies import POLICIES
 from stepscope.eval.metrics.definitions import METRICS
 from stepscope.eval.reports.table_files import Results
@@ -92,36 +90,6 @@ def test_the_runs_of_a_comparison_differ_in_colour_and_symbol_and_each_video_has
     assert (a.name, b.name) == ("A: one", "B: &lt;i&gt;two&lt;/i&gt;")
     assert "1 with undefined scores" in figure.layout.title.subtitle.text
     assert not score_distributions([("a", math.nan, 1.0)], "F1", "light", names=("one", "two")).data
-
-
-TIMINGS = (
-    AnswerTiming(prompt_tokens=100, cached_tokens=10, queue_s=0.5, first_s=0.2, rest_s=0.3),
-    AnswerTiming(prompt_tokens=120, cached_tokens=90, queue_s=0.0, first_s=0.02, rest_s=0.1),
-)
-POINT = ReusePoint(
-    num_turns=5,
-    prompt_tokens=400,
-    warm=FirstToken(first_s=0.01, cached_share=0.9, ids=(1,)),
-    cold=FirstToken(first_s=0.2, cached_share=0, ids=(1,)),
-)
-
-
-def test_answers_and_measurements_are_drawn_with_reuse_and_without() -> None:
-    figure = answers.first_token(TIMINGS, [POINT], "light")
-    drawn = {trace.name: (list(trace.x), list(trace.y)) for trace in figure.data}
-    assert drawn == {
-        "measured, with reuse": ([400], [10]),
-        "answers, with reuse": ([120], [20]),
-        "measured, without": ([400], [200]),
-        "answers, without": ([100], [200]),
-    }
-    assert figure.layout.meta["summary"] == "At 400 tokens the first token comes 20.0 times sooner with reuse"
-
-
-def test_the_reused_share_is_that_of_each_answer_and_of_all_tokens() -> None:
-    figure = answers.cached_share(TIMINGS, "dark")
-    assert list(figure.data[0].y) == [0.1, 0.75]
-    assert figure.layout.title.subtitle.text == "45% of all prompt tokens"  # (10 + 90) / (100 + 120)
 
 
 GRID = Grid(speak=(0.25, 0.75), update=(0.1, 0.5, 0.9))

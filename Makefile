@@ -43,7 +43,6 @@ bench: .venv/.dev
 	$(BIN)/python -m benchmarks.gpu.questions
 	$(BIN)/python -m benchmarks.engine.decode
 	$(BIN)/python -m benchmarks.eval.record
-	$(BIN)/python -m benchmarks.engine.chat
 	$(BIN)/python -m benchmarks.eval.score
 	$(BIN)/python -m benchmarks.eval.search
 	$(BIN)/python -m benchmarks.eval.end_to_end

@@ -1,4 +1,4 @@
-"""The times of answers: in the queue, to the first token, and to the end; with reuse and without. No torch."""
+"""The times of answers: in the queue, to the first token, and to the end. No torch."""
 
 import time
 from dataclasses import dataclass
@@ -18,27 +18,6 @@ class AnswerTiming:
     """From the lease to the first token; without the queue and the encoding of frames before it."""
     rest_s: float
     """From the first token to the end."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FirstToken:
-    """One measured answer."""
-
-    first_s: float
-    cached_share: float
-    ids: tuple[int, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReusePoint:
-    """One question after a conversation, answered twice; both answers have the same ids."""
-
-    num_turns: int
-    prompt_tokens: int
-    warm: FirstToken
-    """By a worker that answered the turns before."""
-    cold: FirstToken
-    """By a worker without any cache."""
 
 
 class AnswerTimer:

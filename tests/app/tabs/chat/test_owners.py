@@ -18,8 +18,8 @@ from tests.support.chat import wait_until_idle
 
 def test_a_question_on_the_page_reuses_no_tokens_of_another_user(context: AppContext) -> None:
     context = replace(context, bundled_videos=BundledVideos(clips=()))
-    with gr.Blocks() as page, gr.Tab("Chat") as tab:
-        make_chat_tab(context, here=tab)
+    with gr.Blocks() as page, gr.Tab("Chat"):
+        make_chat_tab(context)
     answer = next(function.fn for function in page.fns.values() if function.name == "answer")
     assert answer is not None
     app: Any = Starlette()

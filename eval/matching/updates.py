@@ -160,9 +160,17 @@ def assign_pairs(
     alone = np.arange(shape[0])  # each prediction has a column of its own, in which it stays unpaired
     weights = np.concatenate([costs[costs < unmatched_cost], np.full(shape[0], unmatched_cost)])
     places = np.concatenate([rows, alone]), np.concatenate([columns, shape[1] + alone])
-    # SciPy's sparse matrix drops zeros, and one more for each row changes no minimum
-    _, chosen = min_weight_full_bipartite_matching(csr_matrix((weights + 1, places), shape=(shape[0], sum(shape))))
+    chosen = assign_rows(places, weights, shape=(shape[0], sum(shape)))
     return tuple(Link(gen_index=int(row), ref_index=int(chosen[row])) for row in np.flatnonzero(chosen < shape[1]))
+
+
+def assign_rows(pairs: Pairs, costs: NDArray[np.float64], *, shape: tuple[int, int]) -> NDArray[np.intp]:
+    """Return the column of each row at minimum total cost. Raises ``ValueError`` if the pairs leave a row without one.
+
+    SciPy's sparse matrix drops zeros, so 1 is added to all costs: each total grows by the number of rows.
+    """
+    _, columns = min_weight_full_bipartite_matching(csr_matrix((costs + 1, pairs), shape=shape))
+    return np.asarray(columns, dtype=np.intp)
 
 
 def _highest_cost(costs: NDArray[np.float64], shape: tuple[int, ...]) -> float:

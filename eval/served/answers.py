@@ -19,24 +19,26 @@ MAX_CHARS: Final = 100_000
 MAX_REASONING: Final = 4000
 """Characters of a reasoning that are kept."""
 _TAGS: Final = r"(?i:think|thinking|thought|thoughts|reasoning|reflection|analysis|seed:think)"
-_OPENING: Final = re.compile(
-    rf"\s*(?:<{_TAGS}>|\[THINK\]|◁think▷|<\|START_THINKING\|>|<\|begin_of_thought\|>|<\|channel>thought"
-    r"|(?:<\|start\|>assistant)?<\|channel\|>(?:analysis|commentary)[^<]*(?:<\|constrain\|>[^<]*)?(?:<\|message\|>)?"
-    r"|analysis(?=[A-Z])|Here(?:'s| is) my thought process:|Here are my reasoning steps:)"
+_REASONING_MARKS: Final = (  # the beginning of a reasoning, and its end
+    (rf"<{_TAGS}>", rf"</{_TAGS}>"),
+    (r"\[THINK\]", r"\[/THINK\]"),
+    ("◁think▷", "◁/think▷"),
+    (r"<\|channel>thought", r"<channel\|>"),
+    (r"<\|START_THINKING\|>", r"<\|END_THINKING\|>"),
+    ("Here(?:'s| is) my thought process:", "Here(?:'s| is) my response:"),
+    (
+        r"(?:<\|start\|>assistant)?<\|channel\|>(?:analysis|commentary)[^<]*(?:<\|constrain\|>[^<]*)?(?:<\|message\|>)?",
+        r"(?:<\|end\|>)?(?:<\|start\|>assistant)?<\|channel\|>final[^<]*(?:<\|constrain\|>[^<]*)?<\|message\|>",
+    ),
+    ("analysis(?=[A-Z])", "assistantfinal"),  # gpt-oss where its special tokens are left out
 )
-"""What begins a reasoning. gpt-oss writes ``analysis`` alone where its special tokens are left out."""
-_CLOSING: Final = re.compile(
-    rf"</{_TAGS}>|\[/THINK\]|◁/think▷|<\|END_THINKING\|>|<\|end_of_thought\|>|<channel\|>"
-    r"|(?:<\|end\|>)?(?:<\|start\|>assistant)?<\|channel\|>final[^<]*(?:<\|constrain\|>[^<]*)?<\|message\|>|assistantfinal"
-    r"|Here(?:'s| is) my response:|\[BEGIN FINAL RESPONSE\]"
-)
-_HEAD: Final = re.compile(
-    r"(?:\s*(?:<(?i:answer|response)>|<\|START_(?:RESPONSE|TEXT)\|>|<\|begin_of_(?:solution|box)\|>))+"
-)
-"""What may stand around the message after a reasoning, and ``_TAIL`` at its end."""
+_OPENING: Final = re.compile(rf"\s*(?:{'|'.join(begin for begin, _ in _REASONING_MARKS)})")
+_CLOSING: Final = re.compile("|".join(end for _, end in _REASONING_MARKS))
+_HEAD: Final = re.compile(r"(?:\s*(?:<(?i:answer|response)>|<\|START_(?:RESPONSE|TEXT)\|>|<\|begin_of_box\|>))+")
+"""What may stand before the message after a reasoning, and ``_TAIL`` at its end."""
 _TAIL: Final = re.compile(
-    r"(?:</(?i:answer|response)>|<\|END_(?:RESPONSE|TEXT)\|>|<\|end_of_(?:solution|box)\|>|\[END FINAL RESPONSE\]"
-    r"|<\|(?:return|end|im_end|endoftext|eot_id|end_of_text|END_OF_TURN_TOKEN)\|>|</s>|<turn\|>|<end_of_turn>)\s*$"
+    r"(?:</(?i:answer|response)>|<\|END_(?:RESPONSE|TEXT)\|>|<\|end_of_box\|>"
+    r"|<\|(?:return|end|im_end|endoftext|eot_id|end_of_text|END_OF_TURN_TOKEN)\|>|</s>|<turn\|>|<end_of_turn>)$"
 )
 _LONGEST_TAIL: Final = 64
 _STOPPED: Final = frozenset({"stop", "eos", "eos_token", "stop_sequence", "end_turn", "complete", "completed"})
@@ -246,7 +248,6 @@ def _is_reasoning(before: str, thought: str) -> bool:
 
 def _strip_tail(text: str) -> str:
     """Return a text without blanks and the marks of its end."""
-    text = text.strip()
-    while found := _TAIL.search(end := text[-_LONGEST_TAIL:]):
-        text = text[: len(text) - len(end) + found.start()].rstrip()
+    while tail := _TAIL.search(text := text.strip(), max(len(text) - _LONGEST_TAIL, 0)):
+        text = text[: tail.start()]
     return text

@@ -4,6 +4,7 @@ import math
 from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import accumulate
 from typing import Any
 
@@ -84,23 +85,25 @@ def read_silence_prob(tokens: Sequence[TokenProbs], silence: str) -> float:
     """
     if not tokens:
         return math.nan
-    rest, prob = silence.strip().casefold(), 1.0
-    for number, token in enumerate(tokens):
-
-        def clean(text: str, is_first: bool = number == 0) -> str:
-            return text.casefold().lstrip() if is_first else text.casefold()
-
-        def goes_on(text: str, rest: str = rest) -> bool:
-            return bool(text) and (rest.startswith(text) or text.startswith(rest))
-
-        if not goes_on(clean(token.text)):
-            others = [one for text, one in token.top.items() if goes_on(clean(text))]
+    words, prob = silence.strip().casefold(), 1.0
+    rest = words
+    for token in tokens:
+        match = partial(_match_start, rest=rest, is_first=rest == words)
+        text = match(token.text)
+        if not text:
+            others = [other for name, other in token.top.items() if match(name)]
             return prob * min(1.0, sum(others)) if token.top else math.nan
         prob *= token.prob
-        rest = rest[len(clean(token.text)) :]
+        rest = rest[len(text) :]
         if not rest:
             break
     return prob
+
+
+def _match_start(text: str, *, rest: str, is_first: bool) -> str:
+    """Return the folded text of a token if it starts the rest of the words, or has all of it; else an empty text."""
+    text = text.casefold().lstrip() if is_first else text.casefold()
+    return text if rest.startswith(text) or text.startswith(rest) else ""
 
 
 def read_yes_prob(tokens: Sequence[TokenProbs]) -> float:

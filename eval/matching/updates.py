@@ -91,10 +91,8 @@ def match_updates(gen: Sequence[TimedUpdate], ref: Sequence[TimedUpdate], *, rea
     texts = _text_costs(gen, ref, pairs)
     costs = texts + 0.3 * (np.abs(gen_frames[rows] - ref_frames[columns]) / max(reach, 1)) ** 1.5
     links = assign_pairs(pairs, np.where(texts < 1, costs, np.inf), shape=shape, unmatched_cost=1.0)
-    gen_linked, ref_linked = np.zeros(shape[0], bool), np.zeros(shape[1], bool)
-    gen_linked[[link.gen_index for link in links]] = True
-    ref_linked[[link.ref_index for link in links]] = True
-    others = assign_pairs(pairs, np.where(gen_linked[rows] | ref_linked[columns], np.inf, costs), shape=shape)
+    is_taken = np.isin(rows, [link.gen_index for link in links]) | np.isin(columns, [link.ref_index for link in links])
+    others = assign_pairs(pairs, np.where(is_taken, np.inf, costs), shape=shape)
     return tuple(sorted((*links, *others), key=lambda link: link.gen_index))
 
 

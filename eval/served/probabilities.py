@@ -1,11 +1,9 @@
 """Probabilities of silence and of yes, from the logprobs of a served model."""
 
 import math
-from bisect import bisect_right
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import accumulate
 from typing import Any
 
 
@@ -46,32 +44,6 @@ def _prob(logprob: object) -> float:
     if not isinstance(logprob, int | float) or not logprob <= 1e-6:  # not for nan either
         raise ValueError("a logprob is a number up to 0")
     return min(1.0, math.exp(logprob))
-
-
-def select_answer(
-    tokens: Sequence[TokenProbs],
-    answer: str,
-    *,
-    may_precede: Callable[[str], bool],
-    may_follow: Callable[[str], bool],
-) -> tuple[TokenProbs, ...]:
-    """Return the tokens that join to an answer; none if they do not, so that their probabilities are of other words.
-
-    ``may_precede`` and ``may_follow`` return whether a text is no part of an answer, such as its thinking.
-
-    Worked example: of ``The``, ``</think>``, ``SIL``, ``ENT`` the last two are ``SILENT``.
-    """
-    whole, part = b"".join(token.content for token in tokens), answer.encode(errors="surrogatepass")
-    start = whole.rfind(part)
-    if not part or start < 0:
-        return ()
-    begins = [0, *accumulate(len(token.content) for token in tokens)]
-    first = bisect_right(begins, start) - 1  # the token with the first byte, which may have spaces before it
-    last = bisect_right(begins, start + len(part) - 1)
-    before, space = whole[: begins[first]], whole[begins[first] : start]
-    after = whole[start + len(part) :].decode(errors="replace")
-    is_whole = not space.strip() and may_precede(before.decode(errors="replace")) and may_follow(after)
-    return tuple(tokens[first:last]) if is_whole else ()
 
 
 def read_silence_prob(tokens: Sequence[TokenProbs], silence: str) -> float:

@@ -14,13 +14,11 @@ from typing import Any, Final, Literal, Protocol, get_args, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_matrix
-from scipy.sparse.csgraph import min_weight_full_bipartite_matching
 
 from stepscope.engine.imports import import_uncollected
 from stepscope.engine.records import frame_at
 from stepscope.eval.data.samples import Sample, Turn
-from stepscope.eval.matching.updates import check_num_pairs
+from stepscope.eval.matching.updates import assign_rows, check_num_pairs
 
 ZeroCost = Literal["keep", "drop"]
 Encode = Callable[[list[str]], NDArray[Any]]
@@ -209,21 +207,14 @@ def unit_vectors(embeddings: NDArray[Any], *, num_texts: int) -> NDArray[np.floa
 def _assign(
     rows: NDArray[np.intp], cols: NDArray[np.intp], *, costs: NDArray[np.float64], is_edge: NDArray[np.bool_]
 ) -> NDArray[np.intp]:
-    """Return the index of the chosen edge of every row.
-
-    Only frames with an edge become columns. SciPy's sparse matrix drops zeros, so 1 is added to all costs. This does
-    not change the minimum: every full assignment has exactly one edge per row, so each total grows by the number of
-    rows.
-    """
+    """Return the index of the chosen edge of every row. Only frames with an edge become columns."""
     frames, columns = np.unique(cols, return_inverse=True)
     shape = (int(rows[-1]) + 1, len(frames))
     try:
-        _, chosen_columns = min_weight_full_bipartite_matching(
-            csr_matrix((costs[is_edge] + 1, (rows[is_edge], columns[is_edge])), shape=shape)
-        )
+        chosen = assign_rows((rows[is_edge], columns[is_edge]), costs[is_edge], shape=shape)
     except ValueError as error:
         raise ValueError('without its zero costs this video has no full matching; use zero_cost="keep"') from error
-    return np.flatnonzero(columns == np.asarray(chosen_columns)[rows])
+    return np.flatnonzero(columns == chosen[rows])
 
 
 def span_frames(turn: Turn, *, fps: float) -> tuple[int, int]:

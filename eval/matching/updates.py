@@ -91,10 +91,8 @@ def match_updates(gen: Sequence[TimedUpdate], ref: Sequence[TimedUpdate], *, rea
     texts = _text_costs(gen, ref, pairs)
     costs = texts + 0.3 * (np.abs(gen_frames[rows] - ref_frames[columns]) / max(reach, 1)) ** 1.5
     links = assign_pairs(pairs, np.where(texts < 1, costs, np.inf), shape=shape, unmatched_cost=1.0)
-    gen_linked, ref_linked = np.zeros(shape[0], bool), np.zeros(shape[1], bool)
-    gen_linked[[link.gen_index for link in links]] = True
-    ref_linked[[link.ref_index for link in links]] = True
-    others = assign_pairs(pairs, np.where(gen_linked[rows] | ref_linked[columns], np.inf, costs), shape=shape)
+    is_taken = np.isin(rows, [link.gen_index for link in links]) | np.isin(columns, [link.ref_index for link in links])
+    others = assign_pairs(pairs, np.where(is_taken, np.inf, costs), shape=shape)
     return tuple(sorted((*links, *others), key=lambda link: link.gen_index))
 
 
@@ -160,9 +158,17 @@ def assign_pairs(
     alone = np.arange(shape[0])  # each prediction has a column of its own, in which it stays unpaired
     weights = np.concatenate([costs[costs < unmatched_cost], np.full(shape[0], unmatched_cost)])
     places = np.concatenate([rows, alone]), np.concatenate([columns, shape[1] + alone])
-    # SciPy's sparse matrix drops zeros, and one more for each row changes no minimum
-    _, chosen = min_weight_full_bipartite_matching(csr_matrix((weights + 1, places), shape=(shape[0], sum(shape))))
+    chosen = assign_rows(places, weights, shape=(shape[0], sum(shape)))
     return tuple(Link(gen_index=int(row), ref_index=int(chosen[row])) for row in np.flatnonzero(chosen < shape[1]))
+
+
+def assign_rows(pairs: Pairs, costs: NDArray[np.float64], *, shape: tuple[int, int]) -> NDArray[np.intp]:
+    """Return the column of each row at minimum total cost. Raises ``ValueError`` if the pairs leave a row without one.
+
+    SciPy's sparse matrix drops zeros, so 1 is added to all costs: each total grows by the number of rows.
+    """
+    _, columns = min_weight_full_bipartite_matching(csr_matrix((costs + 1, pairs), shape=shape))
+    return np.asarray(columns, dtype=np.intp)
 
 
 def _highest_cost(costs: NDArray[np.float64], shape: tuple[int, ...]) -> float:

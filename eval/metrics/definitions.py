@@ -111,7 +111,8 @@ def _filled(entry: Mapping[str, Any], **words: str) -> dict[str, Any]:
 GROUPS: Final = tuple(_read_groups())
 METRICS: Final = tuple(metric for group in GROUPS for metric in group.metrics)
 """All scores, in the order of the tables."""
-MACHINE_SCORES: Final = frozenset(metric.name for group in GROUPS if group.name == "System" for metric in group.metrics)
+NAMES_BY_GROUP: Final = {group.name: frozenset(metric.name for metric in group.metrics) for group in GROUPS}
+MACHINE_SCORES: Final = NAMES_BY_GROUP["System"]
 """Times and memory. All videos of a run share the load of its machine, so that no paired test applies."""
 NUM_FAILURES: Final = "num_failures"
 """Name of the recommended score if texts and states are known: the number of stops for a reviewer."""

@@ -14,7 +14,7 @@ from stepscope.engine.records import frame_at
 from stepscope.eval.data.samples import Sample, Split
 from stepscope.eval.matching.turns import Encode
 from stepscope.eval.metrics.counts import NO_INTERVAL
-from stepscope.eval.metrics.definitions import GROUPS, MACHINE_SCORES, METRICS, NUM_FAILURES
+from stepscope.eval.metrics.definitions import MACHINE_SCORES, METRICS, NAMES_BY_GROUP, NUM_FAILURES
 from stepscope.eval.metrics.failures import failure_score
 from stepscope.eval.metrics.matched_video import FAILURE_KINDS
 from stepscope.eval.metrics.score import VideoAnalysis, VideoCounts, score_counts
@@ -36,8 +36,7 @@ FAILURE_SCORES: Final = (NUM_FAILURES, *map(failure_score, FAILURE_KINDS))
 _STATE_FAILURES: Final = frozenset(failure_score(kind) for kind in FAILURE_KINDS if kind.endswith(("update", "state")))
 RESPONSE_FAILURES: Final = "response failures"
 """Name of the total where updates and states, and so their failures, are not compared."""
-_BY_GROUP: Final = {group.name: frozenset(metric.name for metric in group.metrics) for group in GROUPS}
-_SKIPPED: Final = {"frames_per_s"} | _BY_GROUP["Teacher-forced"]
+_SKIPPED: Final = {"frames_per_s"} | NAMES_BY_GROUP["Teacher-forced"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

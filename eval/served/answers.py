@@ -5,38 +5,42 @@ templates of the models, and the reasoning parsers of vLLM and SGLang.
 """
 
 import re
+from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Any, Final
 
 from stepscope.engine.io.files import strip_text
 from stepscope.engine.io.json_records import short_repr
 from stepscope.engine.records import Reasoning
-from stepscope.eval.served.probabilities import TokenProbs, read_token_probs, select_answer
+from stepscope.eval.served.probabilities import TokenProbs, read_token_probs
 
 MAX_CHARS: Final = 100_000
 """Maximum length of an answer, with the reasoning in it."""
 MAX_REASONING: Final = 4000
 """Characters of a reasoning that are kept."""
 _TAGS: Final = r"(?i:think|thinking|thought|thoughts|reasoning|reflection|analysis|seed:think)"
-_OPENING: Final = re.compile(
-    rf"\s*(?:<{_TAGS}>|\[THINK\]|◁think▷|<\|START_THINKING\|>|<\|begin_of_thought\|>|<\|channel>thought"
-    r"|(?:<\|start\|>assistant)?<\|channel\|>(?:analysis|commentary)[^<]*(?:<\|constrain\|>[^<]*)?(?:<\|message\|>)?"
-    r"|analysis(?=[A-Z])|Here(?:'s| is) my thought process:|Here are my reasoning steps:)"
+_REASONING_MARKS: Final = (  # the beginning of a reasoning, and its end
+    (rf"<{_TAGS}>", rf"</{_TAGS}>"),
+    (r"\[THINK\]", r"\[/THINK\]"),
+    ("◁think▷", "◁/think▷"),
+    (r"<\|channel>thought", r"<channel\|>"),
+    (r"<\|START_THINKING\|>", r"<\|END_THINKING\|>"),
+    ("Here(?:'s| is) my thought process:", "Here(?:'s| is) my response:"),
+    (
+        r"(?:<\|start\|>assistant)?<\|channel\|>(?:analysis|commentary)[^<]*(?:<\|constrain\|>[^<]*)?(?:<\|message\|>)?",
+        r"(?:<\|end\|>)?(?:<\|start\|>assistant)?<\|channel\|>final[^<]*(?:<\|constrain\|>[^<]*)?<\|message\|>",
+    ),
+    ("analysis(?=[A-Z])", "assistantfinal"),  # gpt-oss where its special tokens are left out
 )
-"""What begins a reasoning. gpt-oss writes ``analysis`` alone where its special tokens are left out."""
-_CLOSING: Final = re.compile(
-    rf"</{_TAGS}>|\[/THINK\]|◁/think▷|<\|END_THINKING\|>|<\|end_of_thought\|>|<channel\|>"
-    r"|(?:<\|end\|>)?(?:<\|start\|>assistant)?<\|channel\|>final[^<]*(?:<\|constrain\|>[^<]*)?<\|message\|>|assistantfinal"
-    r"|Here(?:'s| is) my response:|\[BEGIN FINAL RESPONSE\]"
-)
-_HEAD: Final = re.compile(
-    r"(?:\s*(?:<(?i:answer|response)>|<\|START_(?:RESPONSE|TEXT)\|>|<\|begin_of_(?:solution|box)\|>))+"
-)
-"""What may stand around the message after a reasoning, and ``_TAIL`` at its end."""
+_OPENING: Final = re.compile(rf"\s*(?:{'|'.join(begin for begin, _ in _REASONING_MARKS)})")
+_CLOSING: Final = re.compile("|".join(end for _, end in _REASONING_MARKS))
+_HEAD: Final = re.compile(r"(?:\s*(?:<(?i:answer|response)>|<\|START_(?:RESPONSE|TEXT)\|>|<\|begin_of_box\|>))+")
+"""What may stand before the message after a reasoning, and ``_TAIL`` at its end."""
 _TAIL: Final = re.compile(
-    r"(?:</(?i:answer|response)>|<\|END_(?:RESPONSE|TEXT)\|>|<\|end_of_(?:solution|box)\|>|\[END FINAL RESPONSE\]"
-    r"|<\|(?:return|end|im_end|endoftext|eot_id|end_of_text|END_OF_TURN_TOKEN)\|>|</s>|<turn\|>|<end_of_turn>)\s*$"
+    r"(?:</(?i:answer|response)>|<\|END_(?:RESPONSE|TEXT)\|>|<\|end_of_box\|>"
+    r"|<\|(?:return|end|im_end|endoftext|eot_id|end_of_text|END_OF_TURN_TOKEN)\|>|</s>|<turn\|>|<end_of_turn>)$"
 )
 _LONGEST_TAIL: Final = 64
 _STOPPED: Final = frozenset({"stop", "eos", "eos_token", "stop_sequence", "end_turn", "complete", "completed"})
@@ -56,6 +60,7 @@ _STATUS_WORDS: Final = {
     r"invalid|unsupported|bad.?request": 400,
 }
 _STATUS_FIELDS: Final = ("code", "status", "status_code", "type", "message")
+_REASONING_FIELDS: Final = ("reasoning_content", "reasoning", "thinking", "reasoning_details")
 _TEXT_FIELDS: Final = ("text", "thinking", "reasoning", "refusal", "summary", "content")
 _MAX_SHOWN: Final = 120
 
@@ -102,15 +107,12 @@ def read_response(payload: object, *, is_opened_by_prompt: bool = False) -> Comp
     content = message.get("content")
     if not isinstance(content, str | list | None):
         return Failure(problem="its content is no text")
-    refusal = _list_texts(message.get("refusal")) or _list_texts(content, kinds=("refusal",))
-    if any(refusal) or finish in _FILTERED:
-        reason = (
-            f"the model refuses: {''.join(refusal)[:_MAX_SHOWN]}" if any(refusal) else f"a filter stops it, {finish}"
-        )
+    refusal = "".join(_list_texts(message.get("refusal")) or _list_texts(content, kinds=("refusal",)))
+    if refusal or finish in _FILTERED:
+        reason = f"the model refuses: {refusal[:_MAX_SHOWN]}" if refusal else f"a filter stops it, {finish}"
         return Failure(problem=f"{reason}; choose another prompt or model")
     texts = _list_texts(content, kinds=("text", "output_text"))
-    fields = (*map(message.get, ("reasoning_content", "reasoning", "thinking", "reasoning_details")),)
-    thoughts = ["".join(_list_texts(field)) for field in fields]
+    thoughts = ["".join(_list_texts(message.get(name))) for name in _REASONING_FIELDS]
     thoughts.append("".join(_list_texts(content, kinds=("reasoning", "thinking"))))
     has_tool = finish in _TOOLS or message.get("tool_calls") or message.get("function_call")
     return read_text(
@@ -149,12 +151,7 @@ def read_text(
     if problem:
         return Failure(problem=problem, is_cut=is_cut)
     answer = (message or "").strip()
-    chosen = select_answer(
-        tokens,
-        answer,
-        may_precede=lambda before: _is_reasoning(before, thought),
-        may_follow=lambda after: not _strip_tail(after),
-    )
+    chosen = _select_tokens(tokens, answer, thought)
     count = len(tokens) - len(chosen) if num_thought is None and chosen else num_thought
     return Completion(
         text=answer,
@@ -238,15 +235,27 @@ def _count_reasoning(usage: object) -> int | None:
     return next((count for count in found if type(count) is int and count >= 0), None)
 
 
-def _is_reasoning(before: str, thought: str) -> bool:
-    """Return whether the text before an answer is its reasoning and no other words."""
-    _, rest = split_reasoning(before)
-    return (rest is not None and not rest.strip()) or before.strip() == thought
+def _select_tokens(tokens: Sequence[TokenProbs], answer: str, thought: str) -> tuple[TokenProbs, ...]:
+    """Return the tokens that join to an answer; none if others than those of its reasoning and marks surround it.
+
+    Worked example: of ``The``, ``</think>``, ``SIL``, ``ENT`` the last two are ``SILENT``.
+    """
+    whole, part = b"".join(token.content for token in tokens), answer.encode(errors="surrogatepass")
+    start = whole.rfind(part)
+    if not part or start < 0:
+        return ()
+    begins = [0, *accumulate(len(token.content) for token in tokens)]
+    first = bisect_right(begins, start) - 1  # the token with the first byte, which may have spaces before it
+    last = bisect_right(begins, start + len(part) - 1)
+    before, after = whole[: begins[first]].decode(errors="replace"), whole[start + len(part) :]
+    _, words = split_reasoning(before)
+    is_reasoning = (words is not None and not words.strip()) or before.strip() == thought
+    is_whole = not whole[begins[first] : start].strip() and not _strip_tail(after.decode(errors="replace"))
+    return tuple(tokens[first:last]) if is_reasoning and is_whole else ()
 
 
 def _strip_tail(text: str) -> str:
     """Return a text without blanks and the marks of its end."""
-    text = text.strip()
-    while found := _TAIL.search(end := text[-_LONGEST_TAIL:]):
-        text = text[: len(text) - len(end) + found.start()].rstrip()
+    while tail := _TAIL.search(text := text.strip(), max(len(text) - _LONGEST_TAIL, 0)):
+        text = text[: tail.start()]
     return text

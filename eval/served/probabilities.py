@@ -1,10 +1,9 @@
 """Probabilities of silence and of yes, from the logprobs of a served model."""
 
 import math
-from bisect import bisect_right
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import accumulate
+from functools import partial
 from typing import Any
 
 
@@ -47,32 +46,6 @@ def _prob(logprob: object) -> float:
     return min(1.0, math.exp(logprob))
 
 
-def select_answer(
-    tokens: Sequence[TokenProbs],
-    answer: str,
-    *,
-    may_precede: Callable[[str], bool],
-    may_follow: Callable[[str], bool],
-) -> tuple[TokenProbs, ...]:
-    """Return the tokens that join to an answer; none if they do not, so that their probabilities are of other words.
-
-    ``may_precede`` and ``may_follow`` return whether a text is no part of an answer, such as its thinking.
-
-    Worked example: of ``The``, ``</think>``, ``SIL``, ``ENT`` the last two are ``SILENT``.
-    """
-    whole, part = b"".join(token.content for token in tokens), answer.encode(errors="surrogatepass")
-    start = whole.rfind(part)
-    if not part or start < 0:
-        return ()
-    begins = [0, *accumulate(len(token.content) for token in tokens)]
-    first = bisect_right(begins, start) - 1  # the token with the first byte, which may have spaces before it
-    last = bisect_right(begins, start + len(part) - 1)
-    before, space = whole[: begins[first]], whole[begins[first] : start]
-    after = whole[start + len(part) :].decode(errors="replace")
-    is_whole = not space.strip() and may_precede(before.decode(errors="replace")) and may_follow(after)
-    return tuple(tokens[first:last]) if is_whole else ()
-
-
 def read_silence_prob(tokens: Sequence[TokenProbs], silence: str) -> float:
     """Return the probability that an answer is the words of silence; nan if it is unknown.
 
@@ -84,23 +57,25 @@ def read_silence_prob(tokens: Sequence[TokenProbs], silence: str) -> float:
     """
     if not tokens:
         return math.nan
-    rest, prob = silence.strip().casefold(), 1.0
-    for number, token in enumerate(tokens):
-
-        def clean(text: str, is_first: bool = number == 0) -> str:
-            return text.casefold().lstrip() if is_first else text.casefold()
-
-        def goes_on(text: str, rest: str = rest) -> bool:
-            return bool(text) and (rest.startswith(text) or text.startswith(rest))
-
-        if not goes_on(clean(token.text)):
-            others = [one for text, one in token.top.items() if goes_on(clean(text))]
+    words, prob = silence.strip().casefold(), 1.0
+    rest = words
+    for token in tokens:
+        match = partial(_match_start, rest=rest, is_first=rest == words)
+        text = match(token.text)
+        if not text:
+            others = [other for name, other in token.top.items() if match(name)]
             return prob * min(1.0, sum(others)) if token.top else math.nan
         prob *= token.prob
-        rest = rest[len(clean(token.text)) :]
+        rest = rest[len(text) :]
         if not rest:
             break
     return prob
+
+
+def _match_start(text: str, *, rest: str, is_first: bool) -> str:
+    """Return the folded text of a token if it starts the rest of the words, or has all of it; else an empty text."""
+    text = text.casefold().lstrip() if is_first else text.casefold()
+    return text if rest.startswith(text) or text.startswith(rest) else ""
 
 
 def read_yes_prob(tokens: Sequence[TokenProbs]) -> float:

@@ -56,37 +56,33 @@ class VideoChat:
 
         A query is repeated if the error that it gets names a reason that may pass.
         """
-        failure = Failure(problem="no query was sent")
-        for attempt in range(self._num_retries + 1):
+        attempt = 0
+        while True:
             self._pace.wait_for_turn()
             self._send({"type": "video.query", "text": f"{self._system}{text}"})
             answer = self._read_answer()
             if isinstance(answer, Completion):
                 return clean_answer(answer)
-            failure = answer
-            if failure.status not in RETRIED_STATUSES:
-                break
-            if attempt < self._num_retries:
-                self._sleep(backoff_s(attempt))
-        kind = NoAnswerError if failure.status is None else ServedModelError
-        raise kind(f"the endpoint gives no answer: {hide_key(failure.problem)}")
+            if answer.status not in RETRIED_STATUSES or attempt == self._num_retries:
+                kind = NoAnswerError if answer.status is None else ServedModelError
+                raise kind(f"the endpoint gives no answer: {hide_key(answer.problem)}")
+            self._sleep(backoff_s(attempt))
+            attempt += 1
 
     def _read_answer(self) -> Completion | Failure:
-        answer, thought = "", ""
+        texts = {"response.text.delta": "", "response.reasoning.delta": ""}
         until_s = time.monotonic() + self._timeout_s
         while True:
             event = self._receive(until_s)
-            kind, delta = event.get("type"), event.get("delta")
-            if kind == "response.text.delta" and isinstance(delta, str):
-                answer = (answer + delta)[: MAX_CHARS + 1]  # one more, so that ``read_text`` refuses it
-            elif kind == "response.reasoning.delta" and isinstance(delta, str):
-                thought = (thought + delta)[:MAX_CHARS]
+            kind, delta = str(event.get("type")), event.get("delta")
+            if kind in texts and isinstance(delta, str):
+                texts[kind] = (texts[kind] + delta)[: MAX_CHARS + 1]  # one more, so that ``read_text`` refuses it
             elif kind == "response.text.done":
                 whole, finish = event.get("text"), event.get("finish_reason")
                 return read_text(
-                    whole if isinstance(whole, str) else answer,
+                    whole if isinstance(whole, str) else texts["response.text.delta"],
                     finish=finish if isinstance(finish, str) else "stop",
-                    thought=thought,
+                    thought=texts["response.reasoning.delta"],
                 )
             elif kind == "error":
                 return describe_error(event.get("error") or event)

@@ -26,10 +26,10 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     data, runs = ASSETS / "demo" / "test.json", tmp_path_factory.mktemp("runs")
     record_toy(runs / "toy")
     save_run(runs / "other", data)
-    settings = load_json((save_run(runs / "own", data).path / "run.json").read_text(encoding="utf-8"))
-    digest = load_json((ASSETS / "demo" / "run" / "run.json").read_text(encoding="utf-8"))["model_digest"]
-    config = {"speak_threshold": 0.8, "update_threshold": 0.5}
-    write_json(runs / "own" / "run.json", {**settings, "model_digest": digest, "config": config})
+    shutil.copytree(ASSETS / "demo" / "run", runs / "own")
+    settings = load_json((runs / "own" / "run.json").read_text(encoding="utf-8"))
+    config = {**settings["config"], "speak_threshold": 0.8}
+    write_json(runs / "own" / "run.json", {**settings, "config": config})
     with serve(data=data, checkpoint=ASSETS / "checkpoint", runs=runs) as url:
         yield url
 
@@ -99,7 +99,7 @@ def test_a_run_that_is_opened_is_not_compared_with_the_one_before(page: Page, ad
     page.goto(f"{address}/?video=robot-hard&tab=batch&shown=own")
     wait_for(page, "seen?.video === 'robot-hard'")
     expect(page.locator("#origin")).to_contain_text("run own")
-    page.locator("#videos [data-testid^=cell]", has_text="robot-hard").first.dispatch_event("click")
+    page.locator("#videos [data-testid^=cell]", has_text="robot-hard").first.click()
     wait_for(page, "seen.runThresholds.speak === 0.8")
     assert page.locator(".ss-changes").is_hidden()
 

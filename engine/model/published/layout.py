@@ -92,6 +92,9 @@ def find_family(folder: Path) -> Family:
     for family in (VIDEOLLM_ONLINE, PROASSIST):
         if family.connector in saved:
             return family
+    if not (folder / "config.json").is_file():
+        base = adapter.get("base_model_name_or_path")
+        raise CheckpointError(f"{folder} has no config.json; copy that of the adapter's base, {base}, into it")
     raise CheckpointError(
         f"{folder} is an adapter without a connector for frames: modules_to_save must name connector "
         f"(VideoLLM-online) or mm_projector (ProAssist); got {saved}"

@@ -6,6 +6,7 @@
 """
 
 import re
+from html import unescape
 from typing import Any, Final
 
 from stepscope.engine.dialogue import MAX_SECONDS
@@ -32,6 +33,10 @@ _MISSING: Final = "probabilities, states of the steps, latencies, cache lengths,
 _INFERENCE: Final = re.compile(r"\s*Infer Time:\s*([0-9]{1,6}(?:\.[0-9]{1,9})?)\s*s\b", re.IGNORECASE)
 _SILENT_ENDS: Final = re.compile(r"(?<!\S)(?:\.{3}|…)(?!\S)")
 """The word with which StreamingVLM ends the text of each second."""
+_MARKUP: Final = re.compile(r"</?(?:[vcibu]|ruby|rt|lang|font|\d\d:)[^<>\n]*>|\{\\an?\d\}")
+"""Marks of speakers, styles and times in subtitles."""
+_EXPORT: Final = re.compile("<v (?:reference|corrected|model)(?: state)?: ")
+"""A voice of the WebVTT that StepScope exports, which has the reference beside the model."""
 _CUE: Final = re.compile(
     r"^\s*((?:\d{1,4}:)?\d{1,2}:\d{1,2}[.,]\d{1,6})\s*-->\s*((?:\d{1,4}:)?\d{1,2}:\d{1,2}[.,]\d{1,6})", re.ASCII
 )
@@ -62,6 +67,9 @@ def parse_webvtt(text: str) -> dict[str, Any]:
             found = _CUE.match(lines[place])
             assert found is not None
             words = " ".join(lines[place + 1 :])
+            if _EXPORT.search(words):
+                raise ValueError("an export of a review has the reference, too; import the outputs of its run instead")
+            words = unescape(_MARKUP.sub("", words))
             start_s, end_s = (parse_clock(time.replace(",", ".")) for time in found.groups())
             segments.append({"start": start_s, "end": end_s, "text": words})
         elif (wrong := next((line for line in lines if "-->" in line), None)) is not None:

@@ -14,6 +14,7 @@ from stepscope.engine.loading import load_model
 from stepscope.engine.model.checkpoint_folder import find_policy_of, identify_model
 from stepscope.engine.model.features.frame_encoder import encode_images
 from stepscope.engine.model.preprocessing import resize_image
+from stepscope.engine.model.published.layout import find_family
 from stepscope.engine.model.published.prompts import ProAssistPrompt
 from stepscope.engine.streamer import Streamer
 from tests.support.streams.fakes import random_frames
@@ -155,3 +156,10 @@ def test_the_header_that_proassist_writes_is_no_part_of_a_streamed_reply() -> No
     streamed = [prompt.text(ids[:count]) for count in range(len(ids) + 1)]
     assert streamed[-1] == "Done."
     assert "assistant" not in "".join(streamed)
+
+
+def test_an_adapter_as_peft_writes_it_names_the_file_that_its_folder_lacks(tmp_path: Path) -> None:
+    settings = {"base_model_name_or_path": "Qwen/Qwen3-VL-8B-Instruct", "modules_to_save": None}
+    (tmp_path / "adapter_config.json").write_text(json.dumps(settings))
+    with pytest.raises(CheckpointError, match=r"no config\.json; copy that of the adapter's base, Qwen/Qwen3-VL-8B"):
+        find_family(tmp_path)

@@ -332,3 +332,18 @@ def test_results_that_extend_over_lines_are_read_one_after_the_other(tmp_path: P
     assert messages(read(tmp_path, joined, name="pred.jsonl")) == {2: "kettle"}
     with pytest.raises(ValueError, match="an object has the key 'content' twice"):
         read(tmp_path, joined.replace('"content"', '"content": "x", "content"'), name="pred.jsonl")
+
+
+def test_marks_and_entities_of_subtitles_are_no_part_of_a_message(tmp_path: Path) -> None:
+    cues = (
+        "WEBVTT\n\n00:00:01.000 --> 00:00:02.000\n<v Anna>Fill &amp; close</v><00:00:01.500><c> the kettle.</c>\n\n"
+        "00:00:03.000 --> 00:00:04.000\n{\\an8}<i>Is 1 < 2?</i>\n"
+    )
+    outputs = read(tmp_path, cues, name="kettle.vtt")
+    assert [output.response for output in outputs if output.response] == ["Fill & close the kettle.", "Is 1 < 2?"]
+
+
+def test_an_export_of_a_review_is_not_taken_for_the_words_of_a_model(tmp_path: Path) -> None:
+    cues = "WEBVTT\n\n00:00:00.000 --> 00:00:01.000\n<v corrected state: S1>not_started\n"
+    with pytest.raises(ValueError, match="has the reference, too; import the outputs of its run instead"):
+        read(tmp_path, cues, name="kettle.vtt")

@@ -205,7 +205,8 @@ class StreamController:
         if self.states is not None:
             num_tokens += max(map(len, self.states.separators.values()))
         elif self.asks:
-            texts = [question.format(name=step.name) for step in self.task.steps for question in STEP_QUESTIONS]
+            steps = (*self.task.steps, *(self.intervention.task.steps if self.intervention.task else ()))
+            texts = [question.format(name=step.name) for step in steps for question in STEP_QUESTIONS]
             num_tokens += max(len(self._encode_question(text)) for text in (SPEAK_QUESTION, *texts))
         if config.context_strategy == "summarize-and-drop":
             request = max(len(codec.summary_request(after=after)) for after in ((), codec.stream_opening))

@@ -114,11 +114,14 @@ class Speculator:
     def _encode_forced(self, frame: int, forced: ForcedTurn) -> _ForcedIds:
         config = self._config
         known = {(kind, self._codec.text(ids)): ids for kind, ids in self._written.get(frame, ())}
-        updates = [known.get(("update", text)) or self._codec.words(text) for text in forced.updates]
-        text = forced.response
-        response = None if text is None else known.get(("response", text)) or self._codec.words(text)
-        cut = None if response is None else response[: config.max_new_tokens]
-        return tuple(ids[: config.max_update_tokens] for ids in updates), cut
+
+        def encode(kind: TurnKind, text: str, max_tokens: int) -> tuple[int, ...]:
+            ids = known.get((kind, text))
+            return (self._codec.words(text) if ids is None else ids)[:max_tokens]
+
+        updates = tuple(encode("update", text, config.max_update_tokens) for text in forced.updates)
+        response = None if forced.response is None else encode("response", forced.response, config.max_new_tokens)
+        return updates, response
 
     def _find_prior(self, frame: int) -> _PriorFrame | None:
         """Return the turns that are expected at a frame: forced ones, or those of an earlier run."""

@@ -132,7 +132,7 @@ CHANGES: dict[str, Intervention] = {
     "one message": Intervention(turns={9: ForcedTurn(has_own_updates=True), 20: ForcedTurn(response="Good.")}),
     "one update": Intervention(turns={9: ForcedTurn(updates=("S1->start",), has_own_response=True)}),
     "state": Intervention(states={0: {"S2": "in_progress"}, 12: {"S1": "completed"}}, refreshes=frozenset({12, 25})),
-    "pictures": Intervention(pictures={number: 5 for number in range(6, 12)} | {20: 30, 30: 20}),
+    "pictures": Intervention(pictures=dict.fromkeys(range(6, 12), 5) | {20: 30, 30: 20}),
     "task": Intervention(task=Task(goal="build the boat", steps=STEPS[::-1])),
     "later task": Intervention(task=Task(goal="build the boat", steps=STEPS[:1]), task_from=10),
     "question": Intervention(questions=(UserTurn(time_s=6, text="What now?"),)),

@@ -90,11 +90,12 @@ def correct(recording: Recording, sample: Sample, judge: Judge) -> Generator[Cor
     )
 
 
+def identify(failure: Failure) -> tuple[object, ...]:
+    """Return what a failure has in common in several runs of a video; positions of turns differ between runs."""
+    return failure.kind, failure.frame_index, failure.reference, failure.step_ids
+
+
 def _without(failures: Sequence[Failure], others: Sequence[Failure]) -> tuple[Failure, ...]:
-    """Return the failures that have no equal among others; positions of turns differ between runs and do not count."""
-    known = {(other.kind, other.frame_index, other.reference, other.step_ids) for other in others}
-    return tuple(
-        failure
-        for failure in failures
-        if (failure.kind, failure.frame_index, failure.reference, failure.step_ids) not in known
-    )
+    """Return the failures that have no equal among others."""
+    known = {identify(other) for other in others}
+    return tuple(failure for failure in failures if identify(failure) not in known)

@@ -63,7 +63,9 @@ def correct(recording: Recording, sample: Sample, judge: Judge) -> Generator[Cor
         frame = min(find_anchor(failure, sample) for failure in failures)
         if corrections and frame <= corrections[-1].frame:
             at_s = frame / sample.fps
-            raise ValueError(f"video {sample.video_id}: the reference at {at_s:g} s fails by its own scores; correct it")
+            raise ValueError(
+                f"video {sample.video_id}: the reference at {at_s:g} s fails by its own scores; correct it"
+            )
         own = force_outputs(recording.outputs, until=frame)
         change = replace(own, turns={**own.turns, frame: select_turn(reference, frame)}, until=frame + 1)
         recording = recording.branch(change)

@@ -8,7 +8,6 @@ then any change does, and the kind explains nothing.
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from itertools import groupby
 from pathlib import Path
 from random import Random
 from typing import Any, Final, Literal, get_args
@@ -32,7 +31,7 @@ Kind = Literal[
 ]
 KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
 """In the order in which they are tried: the first that explains a root is its class."""
-THRESHOLD_MOVES: Final = (-0.2, -0.1, 0.1, 0.2)
+THRESHOLD_MOVES: Final = (-0.2, 0.2)
 NOTHING: Final = 1e-9
 """A move of the thresholds that changes no decision, apart from exact ties."""
 SYSTEM_PROMPT: Final = "You watch a video of a task and help with its steps as they are done."
@@ -71,14 +70,14 @@ class Experiment:
     vary: Vary
     """Returns the changed variant; None if nothing changes in a video."""
     is_placebo: bool = False
-    cost: float = 0.8
-    """Estimated cost in runs of a video in which something changes."""
+    cost: float = 2.0
+    """Estimated cost in runs of a video in which something changes, as measured on the bundled model."""
 
 
 def list_experiments(own: Sequence[Experiment] = ()) -> tuple[Experiment, ...]:
     """Return all experiments, each kind with its placebo, in the order of ``KINDS``, and the user's own last."""
     moves = (
-        Experiment(name=f"thresholds {move:+g}", kind="thresholds", vary=_moved(move), cost=0.1)
+        Experiment(name=f"thresholds {move:+g}", kind="thresholds", vary=_moved(move), cost=1.1)
         for move in THRESHOLD_MOVES
     )
     return (
@@ -101,11 +100,11 @@ def list_experiments(own: Sequence[Experiment] = ()) -> tuple[Experiment, ...]:
         ),
         *moves,
         Experiment(
-            name="thresholds moved by nothing", kind="thresholds", vary=_moved(NOTHING), is_placebo=True, cost=0.1
+            name="thresholds moved by nothing", kind="thresholds", vary=_moved(NOTHING), is_placebo=True, cost=1.1
         ),
-        Experiment(name="twice the frame rate", kind="frames: rate", vary=_double_rate, cost=1.6),
+        Experiment(name="twice the frame rate", kind="frames: rate", vary=_double_rate, cost=8.0),
         Experiment(name="frames 5 % later", kind="frames: rate", vary=_shifted(0.05), is_placebo=True),
-        Experiment(name="frames half an interval later", kind="frames: phase", vary=_shifted(0.5)),
+        Experiment(name="frames half an interval later", kind="frames: phase", vary=_shifted(0.5), cost=5.0),
         Experiment(name="frames 10 % later", kind="frames: phase", vary=_shifted(0.1), is_placebo=True),
         *own,
     )
@@ -114,15 +113,19 @@ def list_experiments(own: Sequence[Experiment] = ()) -> tuple[Experiment, ...]:
 def choose_affordable(
     experiments: Sequence[Experiment], costs: Mapping[str, float], *, budget: float
 ) -> tuple[Experiment, ...]:
-    """Return the first kinds of experiments whose costs in runs, by name, fit a budget; a kind with its placebo."""
-    chosen, spent = list[Experiment](), 0.0
-    for _, group in groupby(experiments, key=lambda experiment: experiment.kind):
-        of_kind = list(group)
-        cost = sum(costs[experiment.name] for experiment in of_kind)
-        if spent + cost <= budget:
-            spent += cost
-            chosen += of_kind
-    return tuple(chosen)
+    """Return the experiments of the kinds that fit a budget in runs, the user's own first, then the cheapest.
+
+    ``costs`` are by name. A kind is run with its placebo or not at all.
+    """
+    by_kind = {
+        kind: sum(costs[experiment.name] for experiment in experiments if experiment.kind == kind) for kind in KINDS
+    }
+    chosen = set[Kind]()
+    for kind in sorted(by_kind, key=lambda kind: (kind != "own", by_kind[kind])):
+        if by_kind[kind] <= budget:
+            budget -= by_kind[kind]
+            chosen.add(kind)
+    return tuple(experiment for experiment in experiments if experiment.kind in chosen)
 
 
 def read_experiments(path: Path) -> tuple[Experiment, ...]:
@@ -174,9 +177,7 @@ def _own(change: Mapping[str, Any]) -> Vary:
 
     def vary(variant: Variant, _: Situation) -> Variant | None:
         sample = variant.sample
-        steps = tuple(
-            replace(step, name=names.get(step.id, names.get(step.name, step.name))) for step in sample.steps
-        )
+        steps = tuple(replace(step, name=names.get(step.id, names.get(step.name, step.name))) for step in sample.steps)
         goal = change.get("goal", sample.goal).replace("{goal}", sample.goal)
         changed = replace(
             variant, sample=replace(sample, goal=goal, steps=steps), config=replace(variant.config, **settings)

@@ -10,7 +10,7 @@ nothing, and says "Good." at frame 9: one turn is right, one is wrong, and frame
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from stepscope.engine.control.intervention import Intervention
 from stepscope.engine.io.json_records import Count
@@ -71,11 +71,6 @@ def judge_probes(
         or (has_updates and len(output.updates) > len(select_turn(reference, output.frame_index).updates))
     )
     return GoldResult(right=tuple(right), wrong=tuple(wrong), false_triggers=false_triggers)
-
-
-def count_tokens(result: GoldResult, num_tokens: int) -> GoldResult:
-    """Return a result with the tokens that it cost."""
-    return replace(result, num_tokens=num_tokens)
 
 
 def _is_similar(response: str | None, reference: str, encode: Encode) -> bool:

@@ -12,7 +12,7 @@ from stepscope.engine.replay import Recording
 from stepscope.eval.data.samples import Sample, build_task
 from stepscope.eval.diagnosis.chain import Chain, correct, identify
 from stepscope.eval.diagnosis.experiments import Experiment, Situation, Variant
-from stepscope.eval.diagnosis.gold import GoldResult, count_tokens, judge_probes, make_gold_history
+from stepscope.eval.diagnosis.gold import GoldResult, judge_probes, make_gold_history
 from stepscope.eval.matching.turns import Encode
 from stepscope.eval.metrics.matched_video import Failure, FailureKind, JudgedVideo
 from stepscope.eval.metrics.score import analyze_video
@@ -89,12 +89,12 @@ def diagnose_video(
         raise ValueError(f"{sample.video_id} has no reference, so it has no diagnosis, only evidence and what-if")
     has_updates = recording.config.policy.has_updates
     yield "chain"
-    chain = yield from _correct(recording, sample, encode, scoring)
+    failures, chain = yield from _correct(recording, sample, encode, scoring)
     yield "gold history"
     num_frames = len(recording.outputs)
     gold = recording.branch(make_gold_history(sample, num_frames=num_frames))
     judge = partial(judge_probes, encode=encode, has_updates=has_updates)
-    result = count_tokens(judge(sample, list(gold.run())), gold.counts.tokens)
+    result = replace(judge(sample, list(gold.run())), num_tokens=gold.counts.tokens)
     situation = Situation(
         has_cuts=any(output.refreshed for output in gold.outputs),
         max_tokens=recording.counts.tokens + gold.counts.tokens,
@@ -113,23 +113,24 @@ def diagnose_video(
             problems[experiment.name] = str(error)
             continue
         results[experiment.name] = replace(
-            count_tokens(found, branch.counts.tokens),
+            found,
+            num_tokens=branch.counts.tokens,
             false_triggers=tuple(
                 sorted({int(frame * sample.fps / variant.sample.fps) for frame in found.false_triggers})
             ),
         )
-    roots, failures = _trace_failures(chain[0], chain[1], sample)
+    roots, traced = _trace_failures(failures, chain, sample)
     return VideoDiagnosis(
         video_id=sample.video_id,
         source=digest_sample(sample),
-        num_failures=chain[1].num_failures,
+        num_failures=chain.num_failures,
         roots=roots,
-        failures=failures,
+        failures=traced,
         gold=result,
         results=results,
         problems=problems,
         num_run_tokens=recording.counts.tokens,
-        num_chain_tokens=chain[1].num_tokens,
+        num_chain_tokens=chain.num_tokens,
     )
 
 
@@ -220,4 +221,3 @@ def _trace_failures(
         for number, correction in enumerate(chain.corrections)
     )
     return roots, traced
-

@@ -7,7 +7,7 @@ from functools import partial
 from stepscope.engine.errors import EngineError
 from stepscope.engine.io.json_records import Amount, Count
 from stepscope.engine.model.features.frame_encoder import FrameFeatures
-from stepscope.engine.records import FrameOutput, frame_at
+from stepscope.engine.records import FrameOutput, frame_at, is_same
 from stepscope.engine.replay import Recording
 from stepscope.eval.data.samples import Sample, build_task
 from stepscope.eval.diagnosis.chain import Chain, correct, identify
@@ -136,10 +136,7 @@ def diagnose_video(
 
 def count_differing(outputs: Sequence[FrameOutput], others: Sequence[FrameOutput]) -> int:
     """Return the number of frames at which two runs of a video differ in a text or the state."""
-    pairs = zip(outputs, others, strict=False)
-    differing = sum(
-        (a.response, a.updates, dict(a.dst_state)) != (b.response, b.updates, dict(b.dst_state)) for a, b in pairs
-    )
+    differing = sum(not is_same(output, other) for output, other in zip(outputs, others, strict=False))
     return differing + abs(len(outputs) - len(others))
 
 

@@ -97,7 +97,8 @@ def diagnose_video(
     result = replace(judge(sample, list(gold.run())), num_tokens=gold.counts.tokens)
     situation = Situation(
         has_cuts=any(output.refreshed for output in gold.outputs),
-        max_tokens=recording.counts.tokens + gold.counts.tokens,
+        max_tokens=sum(output.forgotten.tokens for output in gold.outputs if output.forgotten)
+        + max(output.cache_tokens for output in gold.outputs),
     )
     results, problems = dict[str, GoldResult](), dict[str, str]()
     start = Variant(sample=sample, config=recording.config)

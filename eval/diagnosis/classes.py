@@ -158,11 +158,11 @@ def _is_accepted(effect: Effect, effects: Sequence[Effect]) -> bool:
 def _classify(video: VideoDiagnosis, root: Root, accepted: Sequence[Effect]) -> ClassifiedRoot:
     fixes = [effect for effect in accepted if effect.name in video.results]
     fixes = [effect for effect in fixes if _is_right(root, video.results[effect.name])]
+    cause = min((effect.kind for effect in fixes), key=KINDS.index, default=UNEXPLAINED)
+    fixed_by = tuple(effect.name for effect in fixes)
     if _is_right(root, video.gold):
-        cause, fixed_by = HISTORY, ("gold history",)
-    else:
-        cause = min((effect.kind for effect in fixes), key=KINDS.index, default=UNEXPLAINED)
-        fixed_by = tuple(effect.name for effect in fixes)
+        cause = HISTORY
+        fixed_by = ("gold history",)
     return ClassifiedRoot(video_id=video.video_id, root=root, cause=cause, fixed_by=fixed_by)
 
 

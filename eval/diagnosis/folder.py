@@ -177,7 +177,7 @@ def make_plan(
     samples, errors = _select(folder, split, video_id)
     experiments = list_experiments(own)
     costs = _estimate(folder, samples, experiments, config)
-    base_cost = 1 + CHAIN_COST.get(config.policy.source, 0.6) + GOLD_COST
+    base_cost = round(1 + CHAIN_COST.get(config.policy.source, 0.6) + GOLD_COST, 3)
     if base_cost > budget:
         raise ValueError(f"the chain and the gold pass alone cost about {base_cost:.1f} runs; raise --max-cost")
     chosen = choose_affordable(experiments, costs, budget=budget - base_cost)
@@ -301,9 +301,11 @@ def _diagnose(
             try:
                 activity = next(steps)
             except StopIteration as end:
-                num_differing = count_differing(folder.outputs(sample), outputs)
-                return replace(end.value, num_differing=num_differing, warning="; ".join(warnings))
+                found: VideoDiagnosis = end.value
+                break
             yield DiagnosisStep(video_id=sample.video_id, activity=activity)
+        num_differing = count_differing(folder.outputs(sample), outputs)
+        return replace(found, num_differing=num_differing, warning="; ".join(warnings))
     except (EngineError, ValueError) as error:
         return VideoDiagnosis(video_id=sample.video_id, source=digest_sample(sample), error=str(error))
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 
-from stepscope.engine.config import StreamConfig
+from stepscope.engine.config import ContextStrategy, StreamConfig
 from stepscope.engine.control.intervention import ForcedTurn, Intervention, force_outputs
 from stepscope.engine.control.speculator import PriorRun
 from stepscope.engine.control.task import Task
@@ -55,7 +55,7 @@ def load_other(write: Callable[[Path], Path], policy: str | None, folder: Path) 
     return checkpoint, published_loop.settings(checkpoint)
 
 
-def strategy(name: str) -> Callable[[Path], tuple[Checkpoint, StreamConfig]]:
+def strategy(name: ContextStrategy) -> Callable[[Path], tuple[Checkpoint, StreamConfig]]:
     def load(folder: Path) -> tuple[Checkpoint, StreamConfig]:
         checkpoint, config = load_heads(folder)
         return checkpoint, replace(config, context_strategy=name)
@@ -65,7 +65,10 @@ def strategy(name: str) -> Callable[[Path], tuple[Checkpoint, StreamConfig]]:
 
 MODELS: dict[str, Callable[[Path], tuple[Checkpoint, StreamConfig]]] = {
     "heads": load_heads,
-    **{name: strategy(name) for name in ("sink-window", "drop-all", "drop-middle", "summarize-and-drop")},
+    "sink-window": strategy("sink-window"),
+    "drop-all": strategy("drop-all"),
+    "drop-middle": strategy("drop-middle"),
+    "summarize-and-drop": strategy("summarize-and-drop"),
     "online": lambda folder: load_other(lambda path: write_online(path, terse=True), None, folder),
     "proassist": lambda folder: load_other(lambda path: write_proassist(path, grid=2, terse=True), None, folder),
     "hub-answers": lambda folder: load_other(lambda path: write_hub(path, "qwen2_5_vl"), None, folder),

@@ -32,7 +32,7 @@ def read(folder: Path, text: str) -> Intervention:
             "- {time: 3, updates: [S2->start]}\n- {time: 3, message: Good.}",
             Intervention(turns={6: ForcedTurn(updates=("S2->start",), response="Good.")}),
         ),
-        ("- {time: 3, ask: What now?}", Intervention(questions=(UserTurn(time_s=3.0, text="What now?"),))),
+        ("- {time: 3, ask: What now}", Intervention(questions=(UserTurn(time_s=3.0, text="What now"),))),
         ("- {time: 3, freeze: 4.5}", Intervention(pictures={7: 6, 8: 6})),
         ("- {time: 3, freeze: 20}", Intervention(pictures=dict.fromkeys(range(7, 40), 6))),
         ("- {time: 3, swap: 5}", Intervention(pictures={6: 10, 10: 6})),

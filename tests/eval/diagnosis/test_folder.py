@@ -42,12 +42,11 @@ def test_each_failure_has_a_row_with_its_root(run: Path, capfd: pytest.CaptureFi
     assert explain(run) == 0
     printed = capfd.readouterr().out
     content = json.loads((run / "diagnosis.json").read_text())
-    rows = list(csv.DictReader((run / "diagnosis.csv").open()))
+    rows = list(csv.DictReader((run / "diagnosis.csv").read_text().splitlines()))
     assert len(rows) == content["num_failures"] == sum(video["num_failures"][0] for video in content["videos"]) > 0
     assert {row["class"] for row in rows} <= {"history", "unexplained"}, "random weights have no class"
     assert content["num_roots"] == sum(len(video["roots"]) for video in content["videos"])
     assert printed.startswith("2 videos of ")
-    assert "about 2.4 runs" in printed or "experiments " in printed
     assert "left out by --max-cost: " in printed
     assert f"{content['num_roots']} roots" in printed
     assert "placebo" in printed

@@ -69,7 +69,8 @@ def finish(steps: Iterator[str]) -> VideoDiagnosis:
         try:
             next(steps)
         except StopIteration as end:
-            return end.value
+            found: VideoDiagnosis = end.value
+            return found
 
 
 def diagnose_bundled(checkpoint: Checkpoint, video_id: str, experiments: list[Experiment]) -> VideoDiagnosis:

@@ -98,7 +98,7 @@ def explain(
 ) -> Diagnosis:
     """Return why a finished run of a video failed: its roots, what follows from each, and what prevents them.
 
-    The recording is streamed again many times, by default about 40 times its own cost. Its KV cache is consumed.
+    The recording is streamed again many times, by default about 34 times its own cost. Its KV cache is consumed.
     With one video, the controls of each experiment are the right turns of this video alone; ``stepscope explain`` has
     those of a split. Example::
 

@@ -89,7 +89,7 @@ def test_a_diagnosis_of_other_experiments_is_made_again(
     assert explain(run, "--max-cost", "2.4") == 0
     (own := tmp_path / "own.yaml").write_text("polite:\n  goal: please {goal}\n")
     capfd.readouterr()
-    assert explain(run, "--experiments", str(own)) == 0
+    assert explain(run, "--experiments", str(own), "--max-cost", "12") == 0
     assert "is stale, since it has another experiments" in capfd.readouterr().err
     names = [effect["name"] for effect in json.loads((run / "diagnosis.json").read_text())["experiments"]]
     assert names[-2:] == ["polite", "polite, words mixed"]

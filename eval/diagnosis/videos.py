@@ -59,7 +59,7 @@ class VideoDiagnosis(Outcome):
     failures: tuple[TracedFailure, ...] = ()
     gold: GoldResult = field(default_factory=GoldResult)
     results: Mapping[str, GoldResult] = field(default_factory=dict)
-    """Gold passes of the experiments by name; an experiment that changes nothing here has none."""
+    """Gold passes of the experiments by name, without ``right``; an experiment that changes nothing here has none."""
     problems: Mapping[str, str] = field(default_factory=dict)
     """Why an experiment could not be run, by name."""
     num_run_tokens: Count = 0
@@ -115,6 +115,8 @@ def diagnose_video(
             continue
         results[experiment.name] = replace(
             found,
+            right=(),  # left out, to keep the file small
+            wrong=tuple(sorted({*result.right, *result.wrong} - {*found.right})),
             num_tokens=branch.counts.tokens,
             false_triggers=tuple(
                 sorted({int(frame * sample.fps / variant.sample.fps) for frame in found.false_triggers})

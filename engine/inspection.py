@@ -13,6 +13,7 @@ from torch import Tensor
 
 from stepscope.engine.config import StreamConfig
 from stepscope.engine.control.draft_buffer import ComputedItem, ContextStart, Trace
+from stepscope.engine.control.intervention import Intervention
 from stepscope.engine.control.requests import Decision, Image
 from stepscope.engine.control.speculator import PriorRun
 from stepscope.engine.control.task import Task
@@ -74,13 +75,21 @@ def trace_frames(
     task: Task,
     config: StreamConfig,
     outputs: Sequence[FrameOutput] = (),
+    intervention: Intervention | None = None,
 ) -> Trace:
     """Stream frames again and return the trace. ``outputs`` of the run serve as drafts and need not be right.
 
     Raises as ``Streamer.run`` does.
     """
     prior_run = PriorRun(outputs=tuple(outputs[: len(features)]))
-    video = StreamRequest(video_id="", features=tuple(features), task=task, prior_run=prior_run, is_traced=True)
+    video = StreamRequest(
+        video_id="",
+        features=tuple(features),
+        task=task,
+        prior_run=prior_run,
+        intervention=intervention or Intervention(),
+        is_traced=True,
+    )
     for event in Streamer(checkpoint, config).run_many([video], max_batch_size=1):
         if event.error is not None:
             raise event.error
@@ -110,7 +119,7 @@ def inspect_frame(
     began = trace.starts[start.context]
     hidden, starts = _forward_context(checkpoint, features, trace, start.context, items)
     shown = range(max(start.item, began.prompt_tokens), len(items))
-    number = next(n for n, computed in enumerate(items) if computed.item.piece == Image(frame_index=frame_index))
+    number = next(n for n in range(start.item, len(items)) if isinstance(items[n].item.piece, Image))
     last = hidden[starts[number + 1] - 1][None]  # the decision is at the last token of the frame's image
     decision = items[number].decision if config.policy.reads_branches else None  # read behind the image
     root = trace.find_root(start.context)

@@ -18,7 +18,7 @@ from stepscope.engine.inference.runner import PackedStream, embed_inputs, evict_
 from stepscope.engine.model.kv_cache import KVCache
 from stepscope.engine.model.vision_language import VisionLanguageModel
 
-_MAX_BRANCH_TOKENS = 1024
+_MAX_BRANCH_TOKENS = 512
 """Tokens of branches that share a pass; each hides the keys of the others."""
 
 

@@ -205,9 +205,7 @@ def _compare(picture: NDArray[np.uint8], other: NDArray[np.uint8]) -> NDArray[np
 def _explain_texts(case: DecisionCase, score: Score, plain: Pair) -> tuple[TextEvidence, ...]:
     texts = case.list_texts()
     return tuple(
-        TextEvidence(
-            change=text.change, text=text.text, log_odds=plain[0] - own, random_log_odds=plain[1] - other
-        )
+        TextEvidence(change=text.change, text=text.text, log_odds=plain[0] - own, random_log_odds=plain[1] - other)
         for text, (own, other) in zip(texts, score([text.context for text in texts]), strict=True)
     )
 

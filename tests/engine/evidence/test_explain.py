@@ -47,26 +47,42 @@ def logit(prob: float) -> float:
     return math.log(prob / (1 - prob))
 
 
+def assert_prob(log_odds: float, prob: float) -> None:
+    """Compare log-odds with a probability; one that is 0 or 1 to six digits has no log-odds to compare."""
+    if 1e-6 < prob < 1 - 1e-6:
+        assert log_odds == pytest.approx(logit(prob), abs=TOLERANCE)
+    else:
+        # a rule of the most likely token makes every other probability 1
+        assert prob == 1 or torch.tensor(log_odds).sigmoid().item() == pytest.approx(prob, abs=2e-6)
+
+
+def find_frame(recording: Recording) -> int:
+    """Return the frame with the most frames since a cut, up to four; the last one of them."""
+    cuts = [output.frame_index for output in recording.outputs if output.refreshed]
+    return max(range(12, 39), key=lambda n: (min(4, n - max((cut for cut in cuts if cut <= n), default=0)), n))
+
+
 def run_forced(
     case: Case,
     recording: Recording,
     change: Intervention,
     *,
+    frame: int = FRAME,
     features: Sequence[FrameFeatures] | None = None,
     turns: Mapping[int, ForcedTurn] | None = None,
 ) -> FrameOutput:
-    """Return the output at the frame of a new run with an intervention, with the turns of the run before it."""
-    history = force_outputs(recording.outputs, until=FRAME)
+    """Return the output at a frame of a new run with an intervention, with the turns of the run before the frame."""
+    history = force_outputs(recording.outputs, until=frame)
     history = history if turns is None else replace(history, turns=turns)
     written = recording._prior_run.written if recording._prior_run else {}
     request = StreamRequest(
         video_id="video",
-        features=(features or case.frames)[: FRAME + 1] if not change.pictures else case.frames,
+        features=features or case.frames,
         task=change.change_task(TASK),
         intervention=recording.intervention.join(history).join(change),
         prior_run=PriorRun(outputs=(), written=written),
     )
-    return stream_many(Streamer(case.checkpoint, case.config), [request], max_batch_size=1)["video"][FRAME]
+    return stream_many(Streamer(case.checkpoint, case.config), [request], max_batch_size=1)["video"][frame]
 
 
 def by_frame(evidence: Evidence) -> dict[int, float]:
@@ -75,27 +91,28 @@ def by_frame(evidence: Evidence) -> dict[int, float]:
 
 def test_the_evidence_of_a_picture_is_the_change_of_a_new_run_that_shows_the_previous_one(case: Case) -> None:
     recording = case.record()
-    evidence = explain_decision(recording, FRAME, target="speak", with_texts=False)
-    assert evidence.log_odds == pytest.approx(logit(recording.outputs[FRAME].speak_prob), abs=TOLERANCE)
+    frame = find_frame(recording)
+    evidence = explain_decision(recording, frame, target="speak", with_texts=False)
+    assert_prob(evidence.log_odds, recording.outputs[frame].speak_prob)
     found = by_frame(evidence)
     indices = sorted(found)
-    assert indices[-1] == FRAME
-    assert len(indices) > 2
+    assert indices[-3:] == list(range(frame - 2, frame + 1))
     assert any(abs(value) > 0.01 for value in found.values())
-    for index in {indices[0], indices[1], indices[len(indices) // 2], indices[-2], FRAME}:
-        changed = run_forced(case, recording, Intervention(pictures={index: index - 1}))
-        assert found[index] == pytest.approx(evidence.log_odds - logit(changed.speak_prob), abs=TOLERANCE), index
+    for index in {indices[0], indices[len(indices) // 2], frame - 1, frame}:
+        changed = run_forced(case, recording, Intervention(pictures={index: index - 1}), frame=frame)
+        assert_prob(evidence.log_odds - found[index], changed.speak_prob)
 
 
 def test_the_last_frames_keep_a_decision_as_in_new_runs_with_the_first_picture_before(case: Case) -> None:
     recording = case.record()
-    evidence = explain_decision(recording, FRAME, target="silence", with_texts=False)
-    shown = [frame.frame_index for frame in evidence.frames]
-    assert evidence.log_odds == pytest.approx(-logit(recording.outputs[FRAME].speak_prob), abs=TOLERANCE)
+    frame = find_frame(recording)
+    evidence = explain_decision(recording, frame, target="silence", with_texts=False)
+    shown = [other.frame_index for other in evidence.frames]
+    assert_prob(-evidence.log_odds, recording.outputs[frame].speak_prob)
     for trial in evidence.last_frames:
         earlier = shown[: len(shown) - trial.num_frames]
-        changed = run_forced(case, recording, Intervention(pictures=dict.fromkeys(earlier, shown[0])))
-        assert trial.log_odds == pytest.approx(-logit(changed.speak_prob), abs=TOLERANCE)
+        change = Intervention(pictures=dict.fromkeys(earlier, shown[0]))
+        assert_prob(-trial.log_odds, run_forced(case, recording, change, frame=frame).speak_prob)
     kept = {trial.num_frames: trial.is_kept for trial in evidence.last_frames}
     assert kept[evidence.fewest_last_frames]
     assert not kept.get(evidence.fewest_last_frames - 1, False)
@@ -104,47 +121,61 @@ def test_the_last_frames_keep_a_decision_as_in_new_runs_with_the_first_picture_b
 
 def test_a_random_model_has_evidence_of_its_own_beside(case: Case) -> None:
     recording = case.record()
-    evidence = explain_decision(recording, FRAME, target="speak")
-    again = explain_decision(recording, FRAME, target="speak", random_model=randomize(case.checkpoint.model))
+    frame = find_frame(recording)
+    evidence = explain_decision(recording, frame, target="speak")
+    again = explain_decision(recording, frame, target="speak", random_model=randomize(case.checkpoint.model))
     assert evidence == again, "the same seed"
     assert evidence.random_log_odds != pytest.approx(evidence.log_odds, abs=1e-3)
-    other = explain_decision(recording, FRAME, target="speak", seed=1)
+    other = explain_decision(recording, frame, target="speak", seed=1)
     assert other.random_log_odds != pytest.approx(evidence.random_log_odds, abs=1e-4)
     assert by_frame(other) == by_frame(evidence)
-    assert [frame.recency for frame in evidence.frames[-3:]] == [1 / 3, 1 / 2, 1]
-    pictures = [frame.features for frame in case.frames]
-    assert evidence.frames[-1].difference == pytest.approx(float((pictures[FRAME] - pictures[FRAME - 1]).abs().mean()))
-    assert evidence.texts, "lines of the prompt, or turns"
+    assert [other.recency for other in evidence.frames[-3:]] == [1 / 3, 1 / 2, 1]
+    difference = (case.frames[frame].features - case.frames[frame - 1].features).abs().mean()
+    assert evidence.frames[-1].difference == pytest.approx(float(difference))
 
 
 def sum_logprobs(recording: Recording, frame: int, text_ids: Sequence[int]) -> float:
-    """Return the log-probability of a text at a frame and of its end, from the inspected tokens."""
-    here, after = recording.inspect(frame).tokens, recording.inspect(frame + 1).tokens
-    place = max(n for n, token in enumerate(here) if token.text == "<image>")
-    fed = [token for token in here[place + 1 :] if token.is_fed]
-    return sum(token.logprob or 0 for token in fed[-len(text_ids) :]) + (after[0].logprob or 0)
+    """Return the log-probability of a forced text and of its end, from the inspected tokens."""
+    tokens = [token for n in (frame, frame + 1) for token in recording.inspect(n).tokens if token.is_fed]
+    fed = [token.token_id for token in tokens]
+    place = max(n for n in range(len(fed)) if fed[n : n + len(text_ids)] == list(text_ids))
+    return sum(token.logprob or 0 for token in tokens[place : place + len(text_ids) + 1])
 
 
 @pytest.mark.parametrize("name", ["heads", "sink-window", "hub-states"])
 def test_a_contrast_is_the_difference_of_the_logprobs_of_both_texts(name: str, tmp_path: Path) -> None:
     case = Case(*MODELS[name](tmp_path))
-    codec = case.checkpoint.prompt
-    recording = case.record()
+    recording, codec = case.record(), case.checkpoint.prompt
     texts = ("Good.", "Now the roof.")
-    frame = next(n for n in range(20, 38) if not any(recording.outputs[m].refreshed for m in (n, n + 1)))
+    frame = find_frame(recording) - 1
     sums = []
     for text in texts:
-        turns = {frame: ForcedTurn(response=text), frame + 1: ForcedTurn()}
-        branch = recording.branch(Intervention(turns=turns))
+        forced = {frame: ForcedTurn(response=text), frame + 1: ForcedTurn()}
+        branch = recording.branch(Intervention(turns=forced))
         list(branch.run())
-        if branch.outputs[frame + 1].refreshed:
-            pytest.skip("a cut follows")
         sums.append(sum_logprobs(branch, frame, codec.words(text)))
     contrast = Contrast(written=texts[1], expected=texts[0], kind="response")
     evidence = explain_decision(branch, frame, target=contrast)
     assert evidence.log_odds == pytest.approx(sums[1] - sums[0], abs=TOLERANCE)
-    assert evidence.target == "text"
-    assert evidence.threshold == 0
+    assert (evidence.target, evidence.contrast, evidence.threshold) == ("text", contrast, 0)
+    assert max(abs(value) for value in by_frame(evidence).values()) > 0.01
+
+
+def test_a_contrast_of_answers_is_that_of_both_questions(tmp_path: Path) -> None:
+    case = Case(*MODELS["hub-answers"](tmp_path))
+    recording = case.record()
+    frame = find_frame(recording)
+    first = explain_decision(recording, frame, target="update", with_texts=False)
+    assert_prob(first.log_odds, recording.outputs[frame].update_prob)
+    contrast = Contrast(written="S2->complete", expected="S1->start")
+    there, back = (
+        explain_decision(recording, frame, target=target)
+        for target in (contrast, Contrast(written=contrast.expected, expected=contrast.written))
+    )
+    assert there.log_odds == pytest.approx(-back.log_odds, abs=1e-4)
+    assert abs(there.log_odds) > 1e-3
+    with pytest.raises(ValueError, match="an update of a step of the task is needed; got 'S7->start'"):
+        explain_decision(recording, frame, target=replace(contrast, expected="S7->start"))
 
 
 def swap(task: Task, change: str) -> Task:
@@ -160,15 +191,17 @@ def heads(tmp_path: Path) -> Case:
 
 
 def test_swapped_steps_are_those_of_a_new_run_with_another_task(heads: Case) -> None:
-    recording = heads.record()
-    evidence = explain_decision(recording, FRAME, target="update")
+    recording, frame = heads.record(), 2
+    evidence = explain_decision(recording, frame, target="update")
     swaps = {text.change: text for text in evidence.texts if "swapped" in text.change}
     assert set(swaps) == {"names swapped", "places swapped"}
     for change, text in swaps.items():
         assert text.text == "S1, S2"
-        output = run_forced(heads, recording, Intervention(task=swap(TASK, change)))
-        assert text.log_odds == pytest.approx(evidence.log_odds - logit(output.update_prob), abs=TOLERANCE)
-        assert abs(text.log_odds) > 0.01
+        output = run_forced(heads, recording, Intervention(task=swap(TASK, change)), frame=frame)
+        assert text.log_odds == pytest.approx(evidence.log_odds - logit(output.update_prob), abs=1e-4)
+        assert abs(text.log_odds) > 1e-3
+    lines = [text.text for text in evidence.texts if text.change == "line removed"]
+    assert "- S1: attach the wheel (NOT_STARTED)" in lines
 
 
 def test_a_removed_turn_is_that_of_a_new_run_which_is_silent_there(heads: Case) -> None:
@@ -194,9 +227,7 @@ def test_a_branch_with_other_pictures_is_explained_with_the_pictures_that_it_sho
     evidence = explain_decision(recording, FRAME, target="speak", with_texts=False)
     assert evidence.log_odds == pytest.approx(logit(recording.outputs[FRAME].speak_prob), abs=TOLERANCE)
     changed = run_forced(heads, recording, Intervention(pictures={FRAME - 1: 3}))
-    assert by_frame(evidence)[FRAME - 1] == pytest.approx(
-        evidence.log_odds - logit(changed.speak_prob), abs=TOLERANCE
-    )
+    assert by_frame(evidence)[FRAME - 1] == pytest.approx(evidence.log_odds - logit(changed.speak_prob), abs=TOLERANCE)
 
 
 def test_patches_are_those_of_new_runs_with_the_changed_picture(tmp_path: Path) -> None:
@@ -264,7 +295,7 @@ def test_a_model_that_reads_one_earlier_picture_gives_it_all_evidence(tmp_path: 
     assert abs(values.pop(onset)) > 0.01
     assert len(values) == 18, "the first picture of the video has none before it"
     assert max(map(abs, values.values())) < 1e-5
-    assert all(frame.difference > 0.5 for frame in evidence.frames[1:] if frame.difference is not None)
+    assert all(frame.difference > 0.1 for frame in evidence.frames[1:] if frame.difference is not None)
 
 
 def test_the_evidence_of_pictures_is_that_of_feature_ablation_in_captum(heads: Case) -> None:
@@ -324,7 +355,7 @@ def test_the_limit_of_cost_leaves_out_early_frames_but_none_that_the_decision_ne
     full = explain_decision(recording, FRAME, target="speak", with_texts=False)
     cheap = explain_decision(recording, FRAME, target="speak", with_texts=False, max_tokens=20)
     assert 0 < len(by_frame(cheap)) < len(by_frame(full))
-    assert by_frame(cheap).items() <= by_frame(full).items()
+    assert by_frame(cheap) == pytest.approx({index: by_frame(full)[index] for index in by_frame(cheap)}, abs=1e-4)
     assert len(by_frame(explain_decision(recording, FRAME, target="speak", max_tokens=0))) == full.fewest_last_frames
 
 

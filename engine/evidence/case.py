@@ -13,7 +13,7 @@ from stepscope.engine.control.requests import Image
 from stepscope.engine.control.task import Task
 from stepscope.engine.dialogue import initial_state, parse_update
 from stepscope.engine.errors import EngineError
-from stepscope.engine.evidence.records import Contrast, TextChange
+from stepscope.engine.evidence.records import Contrast, Target, TextChange
 from stepscope.engine.evidence.targets import Probe, make_answer_probe, make_decision_probe, make_text_probe
 from stepscope.engine.inference.fed_context import FedContext, list_starts, read_context
 from stepscope.engine.records import Step, frame_at
@@ -41,7 +41,7 @@ class ChangedText:
 class DecisionCase:
     """The context of one decision of a finished recording, and its changes."""
 
-    def __init__(self, recording: Recording, trace: Trace, *, frame_index: int, target: str | Contrast) -> None:
+    def __init__(self, recording: Recording, trace: Trace, *, frame_index: int, target: Target | Contrast) -> None:
         if not isinstance(target, Contrast) and target not in ("speak", "update", "silence"):
             raise ValueError(f"target must be speak, update, silence or a Contrast; got {target!r}")
         checkpoint, config = recording.checkpoint, recording.config
@@ -196,8 +196,11 @@ class DecisionCase:
         prompt, forgotten = tuple(self._prompt), self._trace.starts[self._root].forgotten
         for a, b in self._list_pairs(task.steps):
             first, second = task.steps[a], task.steps[b]
-            named = {a: replace(first, name=second.name), b: replace(second, name=first.name)}
-            for change, exchanged in (("names swapped", named), ("places swapped", {a: second, b: first})):
+            changes: dict[TextChange, dict[int, Step]] = {
+                "names swapped": {a: replace(first, name=second.name), b: replace(second, name=first.name)},
+                "places swapped": {a: second, b: first},
+            }
+            for change, exchanged in changes.items():
                 steps = [exchanged.get(number, step) for number, step in enumerate(task.steps)]
                 old, new = (
                     self.codec.schema(

@@ -47,7 +47,7 @@ def explain_decision(
     recording: Recording,
     frame_index: int,
     *,
-    target: str | Contrast | None = None,
+    target: Target | Contrast | None = None,
     pictures: Pictures | None = None,
     patches_frame: int | None = None,
     with_texts: bool = True,
@@ -197,9 +197,9 @@ def _find_difference(
     return float(_compare(pictures[shown], pictures[previous]).mean())
 
 
-def _compare(picture: NDArray[np.uint8], other: NDArray[np.uint8]) -> NDArray[np.float32]:
+def _compare(picture: NDArray[np.uint8], other: NDArray[np.uint8]) -> NDArray[np.float64]:
     """Return the absolute difference of two pictures of one size ``[H, W, 3]``, in [0, 1]."""
-    return np.abs(picture.astype(np.float32) - other.astype(np.float32)) / 255
+    return np.abs(picture.astype(np.float64) - other) / 255
 
 
 def _explain_texts(case: DecisionCase, score: Score, plain: Pair) -> tuple[TextEvidence, ...]:

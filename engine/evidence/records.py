@@ -12,7 +12,7 @@ from typing import Literal
 from stepscope.engine.io.files import atomic_write, to_json
 from stepscope.engine.io.json_records import Amount, Count, Finite, read_record
 
-Target = Literal["speak", "update", "silence", "text"]
+Target = Literal["speak", "update", "silence"]
 TextChange = Literal["line removed", "turn removed", "names swapped", "places swapped"]
 
 
@@ -79,7 +79,7 @@ class Evidence:
 
     frame_index: Count
     time_s: Amount
-    target: Target
+    target: Target | Literal["text"]
     """The decision: to speak, to update, to stay silent, or the contrast of two texts."""
     contrast: Contrast | None
     """The texts of the target ``text``."""

@@ -275,8 +275,9 @@ def marked_checkpoint(tmp_path: Path) -> Checkpoint:
     """Return a model that reads the first number of a picture's features alone."""
     checkpoint = tiny_checkpoint(tmp_path)
     model = tiny_model(feature_dim=8)
+    assert isinstance(model.vision_projector, nn.Sequential)
     with torch.no_grad():
-        model.vision_projector[0].weight[:, 1:] = 0
+        model.vision_projector.get_parameter("0.weight")[:, 1:] = 0
     return replace(checkpoint, model=model.eval())
 
 

@@ -142,7 +142,7 @@ def sum_logprobs(recording: Recording, frame: int, text_ids: Sequence[int]) -> f
     return sum(token.logprob or 0 for token in tokens[place : place + len(text_ids) + 1])
 
 
-@pytest.mark.parametrize("name", ["heads", "sink-window", "hub-states"])
+@pytest.mark.parametrize("name", ["heads", "sink-window", "hub-answers"])
 def test_a_contrast_is_the_difference_of_the_logprobs_of_both_texts(name: str, tmp_path: Path) -> None:
     case = Case(*MODELS[name](tmp_path))
     recording, codec = case.record(), case.checkpoint.prompt

@@ -11,6 +11,7 @@ from dataclasses import fields, replace
 from typing import Final
 
 from stepscope.engine.config import StreamConfig
+from stepscope.engine.control.draft_buffer import Trace
 from stepscope.engine.control.intervention import Intervention, force_outputs
 from stepscope.engine.control.requests import PassCounts, TextProgress
 from stepscope.engine.control.speculator import PriorRun
@@ -152,6 +153,11 @@ class Recording:
         return self.branch(Intervention(questions=(question,)), asked=asked)
 
     @property
+    def checkpoint(self) -> Checkpoint:
+        """The model of the run."""
+        return self._streamer.checkpoint
+
+    @property
     def features(self) -> Sequence[FrameFeatures]:
         """The encoded frames so far, in order."""
         return self._features
@@ -177,7 +183,14 @@ class Recording:
 
         Raises ``ValueError`` for a frame that the run does not have.
         """
-        checkpoint, config = self._streamer.checkpoint, self.config
+        trace, features = self.trace(frame_index)
+        return inspect_frame(self.checkpoint, features, trace, frame_index=frame_index, config=self.config)
+
+    def trace(self, frame_index: int) -> tuple[Trace, Sequence[FrameFeatures]]:
+        """Return the trace up to a frame at least, and the frames with all pictures of it; stream again if untraced.
+
+        Raises ``ValueError`` for a frame that the run does not have.
+        """
         if not 0 <= frame_index < len(self.outputs):
             raise ValueError(
                 f"frame {frame_index} does not exist; the run has {format_count(len(self.outputs), 'frame')}"
@@ -187,14 +200,14 @@ class Recording:
         trace = self._prior_run.trace if self._prior_run is not None else None
         if trace is None:
             trace = trace_frames(
-                checkpoint,
+                self.checkpoint,
                 features,
                 task=self.task,
-                config=config,
+                config=self.config,
                 outputs=self.outputs,
                 intervention=self.intervention,
             )
-        return inspect_frame(checkpoint, features, trace, frame_index=frame_index, config=config)
+        return trace, features
 
     @property
     def counts(self) -> PassCounts:

@@ -38,8 +38,8 @@ PROGRAMS: dict[str, Command | Group] = {
     "stepscope.eval": Group("", stepscope.eval.__main__.COMMANDS),
     "stepscope": stepscope.app.cli.stepscope.STEPSCOPE,
 }
-FOREIGN_OPTIONS = {"--no-deps", "--multi-gpu", "--num-processes"}
-"""Options of pip and of accelerate."""
+FOREIGN_OPTIONS = {"--no-deps", "--multi-gpu", "--num-processes", "--should-respond"}
+"""Options of pip, of accelerate and of Em-Garde."""
 _FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _CODE = re.compile(r"`([^`\n]+)`")
 _LINK = re.compile(r"\]\(([^)\s]+)\)")

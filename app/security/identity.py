@@ -83,7 +83,7 @@ def is_foreign_stream(scope: Scope) -> bool:
     """Return whether a request reads the events of a session of another signed-in user."""
     if scope["type"] != "http" or not scope["path"].endswith("/queue/data"):
         return False
-    request = Request(scope)
+    request = Request({"query_string": b"", **scope})
     owner = _session_users.get(request.query_params.get("session_hash", ""))
     return owner is not None and owner != signed_in(request)
 

@@ -174,7 +174,10 @@ def choose_dtype(
     Raises ``CheckpointError`` if the free memory does not hold ``num_copies`` of it.
     """
     folder = find_folder(path_or_id)
-    weights = read_stored_weights(find_weights(folder))
+    try:
+        weights = read_stored_weights(find_weights(folder))
+    except CheckpointError:  # the loader names it, after the small files
+        return resolve_dtype(dtype, device, stored="")
     chosen = resolve_dtype(dtype, device, stored=weights.dtype)
     check_memory(
         str(path_or_id),

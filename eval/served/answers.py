@@ -38,11 +38,13 @@ _OPENING: Final = re.compile(rf"\s*(?:{'|'.join(begin for begin, _ in _REASONING
 _CLOSING: Final = re.compile("|".join(end for _, end in _REASONING_MARKS))
 _HEAD: Final = re.compile(r"(?:\s*(?:<(?i:answer|response)>|<\|START_(?:RESPONSE|TEXT)\|>|<\|begin_of_box\|>))+")
 """What may stand before the message after a reasoning, and ``_TAIL`` at its end."""
-_TAIL: Final = re.compile(
-    r"(?:</(?i:answer|response)>|<\|END_(?:RESPONSE|TEXT)\|>|<\|end_of_box\|>"
-    r"|<\|(?:return|end|im_end|endoftext|eot_id|end_of_text|END_OF_TURN_TOKEN)\|>|</s>|<turn\|>|<end_of_turn>)$"
-)
+_END: Final = r"<\|(?:return|end|im_end|endoftext|eot_id|end_of_text|END_OF_TURN_TOKEN)\|>|</s>|<turn\|>|<end_of_turn>"
+"""Tokens of the end of a turn, which a server with another one leaves in the text."""
+_TAIL: Final = re.compile(rf"(?:</(?i:answer|response)>|<\|END_(?:RESPONSE|TEXT)\|>|<\|end_of_box\|>|{_END})$")
+_END_ALONE: Final = re.compile(rf"(?:{_END})$")
 _LONGEST_TAIL: Final = 64
+_TOOL_CALL: Final = re.compile(r"\s*(?:<tool_call>|<function=|<\|tool_call|\[TOOL_CALLS\])")
+"""The beginning of a call that a server without a parser of tools leaves in the text."""
 _STOPPED: Final = frozenset({"stop", "eos", "eos_token", "stop_sequence", "end_turn", "complete", "completed"})
 _CUT: Final = frozenset({"length", "max_tokens", "max_length", "model_length", "model_context_window_exceeded"})
 _FILTERED: Final = frozenset(
@@ -145,6 +147,8 @@ def read_text(
     is_opened = bool(inside) and not _OPENING.match(text or "")
     if is_opened_by_prompt and not inside and not thought and finish in _CUT:
         inside, message = text or "", None
+    if _TOOL_CALL.match(message or ""):
+        message, finish = "", "tool_calls"
     thought = thought.strip() or _OPENING.sub("", inside, count=1).strip()
     has_reasoning, is_cut = bool(thought or num_thought or message is None), finish in _CUT or message is None
     problem = "" if strip_text(message or "") else _explain_empty(text, finish, has_reasoning, is_cut)
@@ -171,7 +175,7 @@ def split_reasoning(text: str) -> tuple[str, str | None]:
         return text, None
     if closings and (head := _HEAD.match(message)):
         message = message[head.end() :]
-    return inside.strip(), _strip_tail(message) if closings else message
+    return inside.strip(), _strip_tail(message, _TAIL if closings else _END_ALONE)
 
 
 def _find_error(parts: Sequence[Mapping[str, Any]], finish: str) -> Failure | None:
@@ -254,8 +258,8 @@ def _select_tokens(tokens: Sequence[TokenProbs], answer: str, thought: str) -> t
     return tuple(tokens[first:last]) if is_reasoning and is_whole else ()
 
 
-def _strip_tail(text: str) -> str:
+def _strip_tail(text: str, marks: re.Pattern[str] = _TAIL) -> str:
     """Return a text without blanks and the marks of its end."""
-    while tail := _TAIL.search(text := text.strip(), max(len(text) - _LONGEST_TAIL, 0)):
+    while tail := marks.search(text := text.strip(), max(len(text) - _LONGEST_TAIL, 0)):
         text = text[: tail.start()]
     return text

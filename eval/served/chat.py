@@ -277,7 +277,8 @@ class ChatClient:
                         raise NoAnswerError(self._explain(problem, body, is_cut=answer.is_cut))
                 if "content_filter" in response.text and not response.is_success:
                     raise NoAnswerError(self._explain(problem, body))
-                if status in _REFUSED_STATUSES:
+                is_forbidden = status == 403 and "logprobs" in response.text  # this model may not give them
+                if status in _REFUSED_STATUSES or is_forbidden:
                     raise _RefusedError(self._explain(problem, body), refusal=response.text)
                 if status not in RETRIED_STATUSES:
                     break
@@ -291,9 +292,9 @@ class ChatClient:
         try:
             payload = load_json(response.content.decode())
         except ValueError as error:
-            raise NoAnswerError(
-                f"the endpoint answers with no JSON; check that its address ends in /v1: {hide_key(response.text)}"
-            ) from error
+            is_stream = response.text.lstrip().startswith(("data:", "event:"))
+            cure = "switch off its streaming" if is_stream else "check that its address ends in /v1"
+            raise NoAnswerError(f"the endpoint answers with no JSON; {cure}: {hide_key(response.text)}") from error
         answer = read_response(payload, is_opened_by_prompt=self._is_opened_by_prompt)
         if isinstance(answer, Failure):
             return answer

@@ -20,7 +20,7 @@ INSTRUCTION: Final = (
     "1: the reply is wrong, off the point, or lacks most key points.\n"
     "Answer with the number alone."
 )
-_NUMBER: Final = re.compile(r"(?<![0-9])[123](?![0-9])")
+_NUMBER: Final = re.compile(r"-?[0-9]+(?:[.,][0-9]+)?")
 _SCALE: Final = re.compile(r"(?:/|\bof|\b1\s*(?:to|-))\s*3(?![0-9])", re.IGNORECASE)
 """The end of a grade such as "2/3" or "2 out of 3", or a scale such as "1 to 3"."""
 _MAX_TOKENS: Final = 2048
@@ -52,7 +52,7 @@ class EndpointJudge:
             except NoAnswerError as error:
                 raise ServedModelError(f"the judge {self.name} gives no grade: {error}") from error
             grades = set(_NUMBER.findall(_SCALE.sub(" ", answer.text)))
-            if len(grades) != 1 or not answer.has_stopped:
+            if len(grades) != 1 or not grades <= {"1", "2", "3"} or not answer.has_stopped:
                 raise ServedModelError(
                     f"the judge {self.name} answers without one grade from 1 to 3: {answer.text[:80]!r}"
                 )

@@ -26,7 +26,7 @@ def read_token_probs(choice: Mapping[str, Any]) -> tuple[TokenProbs, ...]:
             TokenProbs(
                 text=str(token["token"]),
                 content=_read_bytes(token),
-                prob=_prob(token["logprob"]),
+                prob=_positive(_prob(token["logprob"])),
                 top={str(other["token"]): _prob(other["logprob"]) for other in token["top_logprobs"]},
             )
             for token in content
@@ -44,6 +44,12 @@ def _prob(logprob: object) -> float:
     if not isinstance(logprob, int | float) or not logprob <= 1e-6:  # not for nan either
         raise ValueError("a logprob is a number up to 0")
     return min(1.0, math.exp(logprob))
+
+
+def _positive(prob: float) -> float:
+    if not prob:
+        raise ValueError("a token that was chosen has a probability above 0")
+    return prob
 
 
 def read_silence_prob(tokens: Sequence[TokenProbs], silence: str) -> float:

@@ -60,7 +60,7 @@ class Prompt:
         for name, opening in self.states.items():
             if text.startswith(opening.strip()):
                 return name, (text.removeprefix(opening.strip()).strip() or None) if name == RESPONSE else None
-        is_silence = text.strip(".!\"'").casefold() in ("", self.silence.casefold())
+        is_silence = text.strip(".!\"'*_`[]()").casefold() in ("", self.silence.casefold())
         return ("silent", None) if is_silence else ("respond", text)
 
     def fill(self, task: Task, *, time_s: float, user: Sequence[str], history: Sequence[str]) -> str:

@@ -125,7 +125,7 @@ def test_an_export_holds_the_asked_video_alone(client: Client) -> None:
         ("score", {"run": "../demo"}, "there is no run '../demo'"),
         ("score", {"outputs": [{"frame_index": 0}], "video": "v0"}, "outputs[0] is not the output of a frame"),
         ("score", {"outputs": [{**SILENT, "updates": ["x"] * 20_001}], "video": "v0"}, "20001 messages and updates"),
-        ("open", {"run": "demo", "video": "../v0"}, "../v0 has no video in test.json"),
+        ("open", {"run": "demo", "video": "../v0"}, "there is no video ../v0 in test.json"),
         ("export", {"run": "demo", "file_format": "exe"}, "there is no format 'exe'"),
     ],
 )

@@ -39,13 +39,22 @@ def test_a_template_without_an_end_is_stopped_and_named_in_one_sentence(
     tokenizer = tiny_checkpoint(tmp_path).smolvlm_prompt.tokenizer
     tokenizer.chat_template = template
     monkeypatch.setattr(bounded, "MAX_S", 0.5 if "takes" in problem else 60.0)
+    children, fork = list[int](), os.fork
+
+    def count_children() -> int:
+        children.append(child := fork())
+        return child
+
+    monkeypatch.setattr(os, "fork", count_children)
     start_s = time.perf_counter()
     sentence = f"the chat template cannot write messages of texts and images: {problem}.*; add that of the processor"
     with pytest.raises(CheckpointError, match=sentence):
         Prompt(tokenizer)
     assert time.perf_counter() - start_s < 60
-    with pytest.raises(ChildProcessError):
-        os.waitpid(-1, os.WNOHANG)  # no process is left
+    assert children
+    for child in children:
+        with pytest.raises(ChildProcessError):
+            os.waitpid(child, os.WNOHANG)  # no process is left
 
 
 def test_a_text_comes_back_equal_with_halves_of_pairs() -> None:

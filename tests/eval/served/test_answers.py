@@ -16,7 +16,8 @@ from stepscope.eval.runs.folder import RunFolder
 from stepscope.eval.served.answers import MAX_REASONING, Completion, Failure, read_response, split_reasoning
 from stepscope.eval.served.chat import ChatClient, Endpoint, NoAnswerError, ServedModelError
 from stepscope.eval.served.judge import EndpointJudge
-from stepscope.eval.served.probabilities import read_silence_prob
+from stepscope.eval.served.probabilities import read_silence_prob, read_token_probs
+from stepscope.eval.served.prompts import Prompt
 from stepscope.eval.served.video_chat import open_video_chat
 from tests.support.paths import ASSETS
 from tests.support.servers.served import ModelServer, serve_chat, serve_video_chat
@@ -54,6 +55,7 @@ def reply(
         ("Analysis of the hull: it is set.", "Analysis of the hull: it is set."),
         ("Write <think> on the label.", "Write <think> on the label."),
         ("</Response> Hang it.", "</Response> Hang it."),
+        ("</Response>", "</Response>"),
         ("<think>a</think></Silence>", "</Silence>"),
     ],
 )
@@ -168,6 +170,31 @@ def test_an_empty_answer_that_stopped_by_itself_is_silence(body: dict[str, Any])
     answer = read_response(body)
     assert isinstance(answer, Completion)
     assert (answer.text, answer.reasoning, answer.has_stopped) == ("", None, True)
+
+
+@pytest.mark.parametrize("end", ["<|im_end|>", "</s>", "<|eot_id|>", "<end_of_turn>", "<|im_end|>\n<|endoftext|>"])
+def test_a_token_of_the_end_that_a_server_leaves_in_the_text_is_no_part_of_it(end: str) -> None:
+    for words in ("SILENT", "The hull is set down.", ""):
+        answer = read_response(reply(words + end))
+        assert isinstance(answer, Completion)
+        assert answer.text == words
+
+
+@pytest.mark.parametrize("written", ["**SILENT**", "`SILENT`", "[SILENT]", "_silent_.", '"SILENT"'])
+def test_silence_with_marks_around_it_is_silence(written: str) -> None:
+    assert Prompt().read(written) == ("silent", None)
+
+
+@pytest.mark.parametrize("call", ['<tool_call>{"name": "look"}</tool_call>', "<function=look></function>"])
+def test_a_call_of_a_tool_in_the_text_is_no_message(call: str) -> None:
+    answer = read_response(reply(call))
+    assert isinstance(answer, Failure)
+    assert "tool" in answer.problem
+
+
+def test_a_chosen_token_without_a_probability_makes_all_unknown() -> None:
+    chosen = {"token": "SILENT", "logprob": -math.inf, "top_logprobs": []}
+    assert read_token_probs({"logprobs": {"content": [chosen]}}) == ()
 
 
 def record(server: ModelServer, out: Path, *more: str) -> int:

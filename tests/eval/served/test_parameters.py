@@ -87,6 +87,11 @@ def test_a_refused_parameter_is_asked_again_as_the_server_wants_and_remembered(
     assert ask_twice(refusing((refuses, text), status=status)) == [WHOLE, wanted, wanted]
 
 
+def test_logprobs_that_a_model_may_not_give_are_left_out() -> None:
+    server = refusing((has("logprobs"), "You are not allowed to request logprobs from this model"), status=403)
+    assert ask_twice(server)[1:] == [WITHOUT, WITHOUT]
+
+
 def test_several_refused_parameters_cost_one_request_each() -> None:
     server = refusing(
         (has("max_tokens"), "Use 'max_completion_tokens' instead of max_tokens."),

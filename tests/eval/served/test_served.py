@@ -244,11 +244,12 @@ def test_answers_are_grades_and_none_is_asked_twice(tmp_path: Path) -> None:
 
 
 def test_an_answer_without_one_grade_and_a_damaged_cache_are_errors(tmp_path: Path) -> None:
+    answers = ["I give 10", "2. It lacks 1 point.", "2.5", "2/5", "2 out of 10", "-1", "0, not even 1"]
     with (
-        serve_chat(ModelServer(answers=["I give 10", "2. It lacks 1 point."])) as server,
+        serve_chat(ModelServer(answers=[*answers])) as server,
         ChatClient(Endpoint(url=server.url, model="m")) as client,
     ):
-        for answer in ("I give 10", "2. It lacks 1 point."):
+        for answer in answers:
             with pytest.raises(ServedModelError, match=f"without one grade from 1 to 3: '{answer}'"):
                 EndpointJudge(client, tmp_path / "a.json")(REPLIES)
         (tmp_path / "b.json").write_text('{"x": 7}')

@@ -22,6 +22,9 @@ def read_csv_tables(folder: Path) -> Tables:
     """Read the files of ``write_csv_tables``."""
     tables = {}
     for name, row in ROW_TYPES.items():
+        if name == "predictions" and not (folder / "predictions.csv").exists():  # left out without any
+            tables[name] = ()
+            continue
         types = column_types(row)
         with (folder / f"{name}.csv").open(encoding="utf-8", newline="") as file:
             tables[name] = tuple(

@@ -78,7 +78,7 @@ def test_a_row_opens_its_video_at_the_worst_moment(context: AppContext, finished
     assert json.loads(without.player)["open_at"] is None
     with pytest.raises(ValueError, match="there is no run"):
         opening.read_saved(context, batches, "../a", "v1")
-    with pytest.raises(ValueError, match="has no video"):
+    with pytest.raises(ValueError, match="there is no video"):
         opening.read_saved(context, batches, "a", HOSTILE)
     with pytest.raises(ValueError, match=r"the page lacks .*; add it with --split"):
         opening.read_saved(context, replace(batches, splits={}), "a", "v1")

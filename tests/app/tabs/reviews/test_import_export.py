@@ -130,7 +130,7 @@ def test_what_is_said_of_uploads_is_shown_and_exported(
     assert view.status.value == "Videos in no split: 1 judged event in 1 video, 1 to settle."
     assert view.videos == [[upload.video_id, 1, "ann 1, bob 1", "correct 1, missed 1", 0, 0]]
     said, button = write(batches, reviews, query, "everything, as json", [], [])
-    assert said.value == "uploads-json.zip has 1 video."
+    assert said.value == "uploads-json.zip has 1 video. No predictions are exported: no run with outputs is chosen."
     zipfile.ZipFile(button.value["path"]).extractall(tmp_path / "zip")
     tables = json.loads((tmp_path / "zip" / "uploads-json" / "review.json").read_text(encoding="utf-8"))
     assert [(row["reviewer"], row["verdict"]) for row in tables["verdicts"]] == told

@@ -169,11 +169,6 @@ class Recording:
         return cache + sum(frame.features.nbytes for frame in self._features)
 
     @property
-    def checkpoint(self) -> Checkpoint:
-        """The checkpoint of the run."""
-        return self._streamer.checkpoint
-
-    @property
     def config(self) -> StreamConfig:
         """Settings of the run."""
         return self._streamer.config

@@ -178,9 +178,8 @@ class DecisionCase:
             if stop is None or (segment, stop) not in by_place or (segment, start) not in held:
                 continue  # an end of a turn that a cut separates from its beginning
             silence = () if start == len(prompt) and segment == 0 else before
-            if config.frame_text:
-                instant = round(outputs[by_place[segment, stop]].time_s * config.fps)
-                silence += self.codec.frame_text(config.text_before(instant), after=before)
+            instant = round(outputs[by_place[segment, stop]].time_s * config.fps)
+            silence += self.codec.before_image((), config.text_before(instant), after=before)
             written = pieces[start:stop]
             if written != silence and written not in self._separators:
                 text = self._decode([piece for piece in written if isinstance(piece, int)])

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from stepscope.engine.config import StreamConfig
 from stepscope.engine.control.intervention import ForcedTurn, Intervention, force_outputs
@@ -18,7 +18,6 @@ from stepscope.engine.control.task import Task
 from stepscope.engine.evidence.explain import explain_decision
 from stepscope.engine.evidence.records import Contrast, Evidence, read_evidence, write_evidence
 from stepscope.engine.evidence.scoring import randomize
-from stepscope.engine.inference.runner import embed_inputs
 from stepscope.engine.model.checkpoint import Checkpoint
 from stepscope.engine.model.features.frame_encoder import FrameFeatures, encode_images
 from stepscope.engine.records import FrameOutput
@@ -297,33 +296,6 @@ def test_a_model_that_reads_one_earlier_picture_gives_it_all_evidence(tmp_path: 
     assert len(values) == 18, "the first picture of the video has none before it"
     assert max(map(abs, values.values())) < 1e-5
     assert all(frame.difference > 0.1 for frame in evidence.frames[1:] if frame.difference is not None)
-
-
-def test_the_evidence_of_pictures_is_that_of_feature_ablation_in_captum(heads: Case) -> None:
-    attr = pytest.importorskip("captum.attr")
-    recording = heads.record()
-    evidence = explain_decision(recording, 10, target="speak", with_texts=False)
-    trace, _ = recording.trace(10)
-    model = heads.checkpoint.model
-    start = trace.frame_starts[10]
-    assert start.context == 0
-    pieces = [computed.item.piece for computed in trace.contexts[0]]
-    stop = next(n for n in range(start.item, len(pieces)) if not isinstance(pieces[n], int)) + 1
-
-    def forward(features: Tensor) -> Tensor:
-        rows = []
-        for one in features:
-            inputs: list[Any] = [piece if isinstance(piece, int) else one[piece.frame_index] for piece in pieces[:stop]]
-            rows.append(model.decision_logits(model(embed_inputs(model, inputs)[None])[0, -1:])[0])
-        return torch.cat(rows)
-
-    shown = torch.stack([frame.features for frame in heads.frames[:11]])[None]
-    previous = torch.cat([shown[:, :1], shown[:, :-1]], dim=1)
-    groups = torch.arange(11).view(1, 11, 1, 1).expand_as(shown)
-    with torch.no_grad():
-        attributed = attr.FeatureAblation(forward).attribute(shown, baselines=previous, feature_mask=groups)
-    wanted = attributed[0, 1:, 0, 0].tolist()
-    assert list(by_frame(evidence).values()) == pytest.approx(wanted, abs=1e-4)
 
 
 def test_random_weights_keep_shapes_spread_and_the_encoder(tmp_path: Path) -> None:

@@ -147,13 +147,15 @@ def test_a_budget_below_the_chain_is_refused(run: Path, capfd: pytest.CaptureFix
     assert "the chain and the gold pass alone cost about 2.4 runs; raise --max-cost" in capfd.readouterr().err
 
 
-def test_a_video_that_cannot_be_read_fails_alone(run: Path, split: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_video_that_was_replaced_since_the_run_makes_it_stale(
+    run: Path, split: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
     settings = json.loads((run / "run.json").read_text())
     folder = run.parent / "videos"
     shutil.copytree(split.parent, folder)
     size = (folder / "v1.mp4").stat().st_size
     (folder / "v1.mp4").write_bytes(bytes(size))
     (run / "run.json").write_text(json.dumps({**settings, "split": str(folder / "split.json")}))
-    assert explain(run, "--max-cost", "2.4") == 1
-    assert "failed: v1: " in capfd.readouterr().err
-    assert json.loads((run / "diagnosis.json").read_text())["num_failures"] > 0
+    assert explain(run, "--max-cost", "2.4") == 2
+    assert "is stale: v1 or its reference has changed" in capfd.readouterr().err
+    assert not (run / "diagnosis.json").exists()

@@ -1,7 +1,7 @@
 """Reads files of stream settings: those of a user, and the presets of published assistants."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import fields
 from pathlib import Path
 from typing import Any, Final
@@ -55,16 +55,24 @@ def read_preset(preset: str) -> dict[str, Any]:
 def _read_settings(path: Path, *more: str) -> dict[str, Any]:
     """Return a YAML or JSON mapping of ``StreamConfig`` fields, or of ``more`` keys."""
     known = {field.name for field in fields(StreamConfig)} | {*more}
-    # YAML takes only a space and a tab for blanks; a text, such as a French prompt, keeps its own
-    colon = re.compile(rf"^([ \t]*[\"']?(?:{'|'.join(known)})[\"']?){_BLANK}*:{_BLANK}+")
-    try:
-        lines = [line.lstrip(f"{INVISIBLE}\xa0").rstrip(BLANKS) for line in read_text(path).split("\n")]
-        values = yaml.load("\n".join(colon.sub(r"\1: ", line) for line in lines), Loader=_NoAliasLoader) or {}
-    except RecursionError:
-        raise ValueError(f"{path} cannot be read as YAML: it is nested too deep") from None
-    except (OSError, ValueError, yaml.YAMLError) as error:
-        raise ValueError(f"{path} cannot be read as YAML: {' '.join(str(error).split())}") from error
+    values = read_yaml(path, keys=known) or {}
     if not isinstance(values, dict) or not set(values) <= known:
         unknown = sorted(map(str, set(values) - known)) if isinstance(values, dict) else "not a mapping"
         raise ValueError(f"{path} must map settings of StreamConfig to values; found {unknown}")
     return values
+
+
+def read_yaml(path: Path, *, keys: Iterable[str] = ()) -> Any:
+    """Return the content of a YAML or JSON file; ``keys`` may be followed by a colon and any blanks.
+
+    Raises ``ValueError`` naming the file if it cannot be read.
+    """
+    # YAML takes only a space and a tab for blanks; a text, such as a French prompt, keeps its own
+    colon = re.compile(rf"^([ \t]*[\"']?(?:{'|'.join(keys)})[\"']?){_BLANK}*:{_BLANK}+")
+    try:
+        lines = [line.lstrip(f"{INVISIBLE}\xa0").rstrip(BLANKS) for line in read_text(path).split("\n")]
+        return yaml.load("\n".join(colon.sub(r"\1: ", line) for line in lines), Loader=_NoAliasLoader)
+    except RecursionError:
+        raise ValueError(f"{path} cannot be read as YAML: it is nested too deep") from None
+    except (OSError, ValueError, yaml.YAMLError) as error:
+        raise ValueError(f"{path} cannot be read as YAML: {' '.join(str(error).split())}") from error

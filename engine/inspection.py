@@ -6,19 +6,19 @@ log-probabilities and both decisions.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import accumulate
 
 import torch
 from torch import Tensor
 
 from stepscope.engine.config import StreamConfig
 from stepscope.engine.control.draft_buffer import ComputedItem, ContextStart, Trace
+from stepscope.engine.control.intervention import Intervention
 from stepscope.engine.control.requests import Decision, Image
 from stepscope.engine.control.speculator import PriorRun
 from stepscope.engine.control.task import Task
 from stepscope.engine.errors import EngineError
+from stepscope.engine.inference.fed_context import feed_context, list_starts, read_context
 from stepscope.engine.inference.readout import make_readout_spec, read_decisions
-from stepscope.engine.inference.runner import embed_inputs, evict_tokens
 from stepscope.engine.model.checkpoint import Checkpoint
 from stepscope.engine.model.features.frame_encoder import FrameFeatures
 from stepscope.engine.model.kv_cache import KVCache
@@ -74,13 +74,21 @@ def trace_frames(
     task: Task,
     config: StreamConfig,
     outputs: Sequence[FrameOutput] = (),
+    intervention: Intervention | None = None,
 ) -> Trace:
     """Stream frames again and return the trace. ``outputs`` of the run serve as drafts and need not be right.
 
     Raises as ``Streamer.run`` does.
     """
     prior_run = PriorRun(outputs=tuple(outputs[: len(features)]))
-    video = StreamRequest(video_id="", features=tuple(features), task=task, prior_run=prior_run, is_traced=True)
+    video = StreamRequest(
+        video_id="",
+        features=tuple(features),
+        task=task,
+        prior_run=prior_run,
+        intervention=intervention or Intervention(),
+        is_traced=True,
+    )
     for event in Streamer(checkpoint, config).run_many([video], max_batch_size=1):
         if event.error is not None:
             raise event.error
@@ -108,9 +116,12 @@ def inspect_frame(
     if following is not None and following.context == start.context:
         items = items[: following.item]
     began = trace.starts[start.context]
-    hidden, starts = _forward_context(checkpoint, features, trace, start.context, items)
+    fed = read_context(trace, start.context, num_items=len(items))
+    by_frame = {frame.index: frame.features for frame in features}
+    hidden = feed_context(checkpoint.model, fed, by_frame, KVCache(checkpoint.model.num_layers))
+    starts = list_starts(fed.segments[-1], image_tokens=checkpoint.model.count_tokens(features[0].features))
     shown = range(max(start.item, began.prompt_tokens), len(items))
-    number = next(n for n, computed in enumerate(items) if computed.item.piece == Image(frame_index=frame_index))
+    number = next(n for n in range(start.item, len(items)) if isinstance(items[n].item.piece, Image))
     last = hidden[starts[number + 1] - 1][None]  # the decision is at the last token of the frame's image
     decision = items[number].decision if config.policy.reads_branches else None  # read behind the image
     root = trace.find_root(start.context)
@@ -132,39 +143,6 @@ def _find_first_frame(began: ContextStart, items: Sequence[ComputedItem]) -> int
     if began.eviction is not None and began.forgotten is not None and began.forgotten.last_frame is not None:
         return began.forgotten.last_frame + 1
     return next(computed.item.piece.frame_index for computed in items if isinstance(computed.item.piece, Image))
-
-
-def _forward_context(
-    checkpoint: Checkpoint,
-    features: Sequence[FrameFeatures],
-    trace: Trace,
-    context: int,
-    items: Sequence[ComputedItem],
-) -> tuple[Tensor, list[int]]:
-    """Return hidden states ``[L, D]`` of the items of a context, and the position of each, followed by ``L``.
-
-    The contexts that it was cut out of are fed before and cut again. Positions count from the first item.
-    """
-    model, cache = checkpoint.model, KVCache(checkpoint.model.num_layers)
-    by_frame = {frame.index: frame.features for frame in features}
-
-    def feed(fed: Sequence[ComputedItem]) -> Tensor:
-        pieces = [computed.item.piece for computed in fed]
-        inputs = [by_frame[piece.frame_index] if isinstance(piece, Image) else piece for piece in pieces]
-        place = model.place(inputs, cache.next_position)
-        states: Tensor = model(embed_inputs(model, inputs)[None], cache, place and place[0])[0]
-        cache.ends += place[1] if place else []
-        return states
-
-    for number in range(trace.find_root(context), context):
-        feed(trace.contexts[number])
-        eviction = trace.starts[number + 1].eviction
-        assert eviction is not None
-        evict_tokens(model, cache, eviction)
-    hidden = feed(items)
-    image_tokens = model.count_tokens(features[0].features)
-    sizes = (image_tokens if isinstance(computed.item.piece, Image) else 1 for computed in items)
-    return hidden, list(accumulate(sizes, initial=0))
 
 
 def _inspect_tokens(

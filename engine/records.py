@@ -200,6 +200,12 @@ def check_probs(output: FrameOutput, *, decides_at: Callable[[int], bool]) -> Fr
     return output
 
 
+def is_same(output: FrameOutput, other: FrameOutput) -> bool:
+    """Return whether two runs have the same texts and state at a frame, whatever their probabilities."""
+    texts, states = (output.response, output.updates), dict(output.dst_state)
+    return texts == (other.response, other.updates) and states == dict(other.dst_state)
+
+
 def write_outputs(path: Path, outputs: Iterable[FrameOutput]) -> int:
     """Write a run file atomically, one output at a time. Returns the number of frames."""
     count = 0

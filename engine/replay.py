@@ -1,15 +1,18 @@
-"""Runs a finished stream again and reuses the common part. The outputs are those of a new run.
+"""Runs a finished stream again with an intervention and reuses the common part. The outputs are those of a new run.
 
-Thresholds may differ, and questions may be added. Nothing runs again up to the first frame that differs; then the KV
-cache is cropped, or fed again after a refresh.
+Thresholds may differ, questions may be added, turns may be forced, states set and pictures replaced. Nothing runs again
+up to the first frame that differs; then the KV cache is cropped, or fed again after a refresh.
 Later outputs serve as drafts. Example: run A speaks at frame 50 only, run B, with a lower threshold, at frame 30 too. B
 crops the cache after the image of frame 30, generates its response, and verifies the outputs of A from frame 31 on.
 """
 
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
+from typing import Final
 
 from stepscope.engine.config import StreamConfig
+from stepscope.engine.control.draft_buffer import Trace
+from stepscope.engine.control.intervention import Intervention, force_outputs
 from stepscope.engine.control.requests import PassCounts, TextProgress
 from stepscope.engine.control.speculator import PriorRun
 from stepscope.engine.control.task import Task
@@ -23,9 +26,14 @@ from stepscope.engine.records import FrameOutput, UserTurn
 from stepscope.engine.stream import StreamEvent, StreamRequest
 from stepscope.engine.streamer import Streamer
 
+_REUSABLE: Final = frozenset(
+    {"speak_threshold", "update_threshold", "context_strategy", "kept_tokens", "max_seq_len", "reserved_seq_len"}
+)
+"""Settings on which no result of a forward pass depends; in other contexts, results of the same tokens are reused."""
+
 
 class Recording:
-    """One run of one video that can run again with other thresholds or further questions.
+    """One run of one video that can run again with an intervention: other thresholds, a question, forced turns.
 
     The features are the embedded frames, in order; they are kept in memory. Questions may be ``asked`` while it runs.
     """
@@ -41,6 +49,8 @@ class Recording:
     ) -> None:
         self._task, self._asked = task or Task(), asked
         self.outputs: list[FrameOutput] = []
+        self.intervention = Intervention()
+        """The difference from a plain run."""
         self._streamer = Streamer(checkpoint, config)
         self._features: list[FrameFeatures] = []
         self._source: Iterable[FrameFeatures] | None = features
@@ -68,7 +78,7 @@ class Recording:
     def _request(self, video_id: str, *, reports_text: bool, checks_probs: bool) -> StreamRequest:
         """Return the request of the run. Raises ``ValueError`` at a second run."""
         if self._source is None:
-            raise ValueError("a recording runs only once; call at() for a new one")
+            raise ValueError("a recording runs only once; call branch() for a new one")
         features = self._source if isinstance(self._source, Sequence) else self._keep(self._source)
         if isinstance(self._source, Sequence):
             self._features = list(self._source)
@@ -78,6 +88,7 @@ class Recording:
             task=self._task,
             config=self.config,
             prior_run=self._prior_run,
+            intervention=self.intervention,
             cache=self._cache,
             is_traced=True,
             reports_text=reports_text,
@@ -91,43 +102,60 @@ class Recording:
         if event.output is not None:
             self.outputs.append(event.output)
         elif event.error is None and event.text_progress is None:
-            self._prior_run = PriorRun(outputs=tuple(self.outputs), trace=event.trace)
+            written = {} if event.trace is None else event.trace.written
+            self._prior_run = PriorRun(outputs=tuple(self.outputs), trace=event.trace, written=written)
             self._cache, self._counts = event.cache, event.counts
 
-    def at(self, *, speak_threshold: float, update_threshold: float) -> "Recording":
-        """Return a recording of the same frames at other thresholds, which has yet to run.
+    def branch(self, intervention: Intervention, *, asked: AskedQuestions | None = None) -> "Recording":
+        """Return a recording of the same frames that differs by an intervention, and has yet to run.
 
-        It takes over the KV cache of this one, so a second call must feed the context again. If this run was stopped,
-        the new one has the same number of frames. Sampled texts are drawn again, without reuse. Raises ``ValueError``
-        for a threshold out of its range.
+        A branch of a branch has both interventions. The branch takes over the KV cache of this recording, so a second
+        one must feed the context again. If this run was stopped, the branch has the same number of frames. With
+        ``task_from``, the turns before that frame are those of this run. More questions may be ``asked`` while it runs.
+        Sampled texts are drawn again, without reuse. Raises ``ValueError`` for a frame that the run does not have.
         """
-        config = replace(self.config, speak_threshold=speak_threshold, update_threshold=update_threshold)
-        return self._again(config, self.task)
-
-    def with_question(self, question: UserTurn, *, asked: AskedQuestions | None = None) -> "Recording":
-        """Return a recording of the same frames with a further question, which has yet to run; see ``at``.
-
-        More questions may be ``asked`` while it runs. Nothing runs again before the frame of the question.
-        """
-        task = replace(self.task, questions=(*self.task.questions, question))
-        return self._again(self.config, task, asked)
-
-    def _again(self, config: StreamConfig, task: Task, asked: AskedQuestions | None = None) -> "Recording":
+        change = intervention
+        _check_frames(change, num_frames=len(self.outputs))
+        task, config = change.change_task(self.task), change.config or self.config
+        if change.task_from:
+            change = force_outputs(self.outputs, until=change.task_from).join(change)
         features = tuple(self._features[: len(self.outputs)])
         recording = Recording(self._streamer.checkpoint, features, task=task, config=config, asked=asked)
         recording._streamer.memory = self._streamer.memory
+        recording.intervention = self.intervention.join(change)
         if config.do_sample:
             return recording
-        is_moved = config.speak_threshold != self.config.speak_threshold
-        if is_moved and config.theta_step and config.policy.reads_reserved_text:
-            recording._prior_run = PriorRun(outputs=tuple(self.outputs))  # its texts depend on the threshold
+        prior = self._prior_run or PriorRun(outputs=tuple(self.outputs))
+        if not self._can_reuse(config):
+            recording._prior_run = replace(prior, trace=None)
             return recording
-        recording._prior_run = self._prior_run or PriorRun(outputs=tuple(self.outputs))
-        recording._cache = self._cache
+        recording._prior_run, recording._cache = prior, self._cache
         if self._prior_run is not None and self._prior_run.trace is not None:
             trace = replace(self._prior_run.trace, num_cached=0)
             self._prior_run, self._cache = replace(self._prior_run, trace=trace), None
         return recording
+
+    def _can_reuse(self, config: StreamConfig) -> bool:
+        """Return whether the results of this run are those of the same tokens under other settings."""
+        changed = {
+            name.name for name in fields(config) if getattr(config, name.name) != getattr(self.config, name.name)
+        }
+        texts_follow_threshold = bool(config.theta_step) and config.policy.reads_reserved_text
+        return changed <= _REUSABLE and not (texts_follow_threshold and "speak_threshold" in changed)
+
+    def at(self, *, speak_threshold: float, update_threshold: float) -> "Recording":
+        """Return a branch at other thresholds. Raises ``ValueError`` for a threshold out of its range."""
+        config = replace(self.config, speak_threshold=speak_threshold, update_threshold=update_threshold)
+        return self.branch(Intervention(config=config))
+
+    def with_question(self, question: UserTurn, *, asked: AskedQuestions | None = None) -> "Recording":
+        """Return a branch with a further question, which is answered at its frame."""
+        return self.branch(Intervention(questions=(question,)), asked=asked)
+
+    @property
+    def checkpoint(self) -> Checkpoint:
+        """The model of the run."""
+        return self._streamer.checkpoint
 
     @property
     def features(self) -> Sequence[FrameFeatures]:
@@ -150,16 +178,31 @@ class Recording:
 
         Raises ``ValueError`` for a frame that the run does not have.
         """
-        checkpoint, config = self._streamer.checkpoint, self.config
+        trace, features = self.trace(frame_index)
+        return inspect_frame(self.checkpoint, features, trace, frame_index=frame_index, config=self.config)
+
+    def trace(self, frame_index: int) -> tuple[Trace, Sequence[FrameFeatures]]:
+        """Return the trace up to a frame at least, and the frames with all pictures of it; stream again if untraced.
+
+        Raises ``ValueError`` for a frame that the run does not have.
+        """
         if not 0 <= frame_index < len(self.outputs):
             raise ValueError(
                 f"frame {frame_index} does not exist; the run has {format_count(len(self.outputs), 'frame')}"
             )
-        features = self._features[: frame_index + 1]
+        last = max((frame_index, *self.intervention.pictures.values()))
+        features = self._features[: last + 1]
         trace = self._prior_run.trace if self._prior_run is not None else None
         if trace is None:
-            trace = trace_frames(checkpoint, features, task=self.task, config=config, outputs=self.outputs)
-        return inspect_frame(checkpoint, features, trace, frame_index=frame_index, config=config)
+            trace = trace_frames(
+                self.checkpoint,
+                features,
+                task=self.task,
+                config=self.config,
+                outputs=self.outputs,
+                intervention=self.intervention,
+            )
+        return trace, features
 
     @property
     def counts(self) -> PassCounts:
@@ -170,6 +213,14 @@ class Recording:
         for frame in features:
             self._features.append(frame)
             yield frame
+
+
+def _check_frames(intervention: Intervention, *, num_frames: int) -> None:
+    """Raise ``ValueError`` for a frame after the end of the run."""
+    frames = {*intervention.turns, *intervention.states, *intervention.refreshes, *intervention.pictures}
+    last = max((*frames, *intervention.pictures.values(), intervention.task_from), default=0)
+    if last >= max(num_frames, 1):
+        raise ValueError(f"frame {last} cannot be changed; the run has {format_count(num_frames, 'frame')}")
 
 
 def run_recordings(

@@ -9,6 +9,7 @@ from stepscope.engine.config import StreamConfig
 from stepscope.engine.control.controller import StreamController
 from stepscope.engine.control.draft_buffer import Trace
 from stepscope.engine.control.drafter import ResponseMemory
+from stepscope.engine.control.intervention import Intervention
 from stepscope.engine.control.requests import (
     Answer,
     ControlLoop,
@@ -46,7 +47,10 @@ class StreamRequest:
     config: StreamConfig | None = None
     """Settings, if not those of the streamer; only frame rate and thresholds may differ."""
     prior_run: PriorRun | None = None
-    """An earlier run of the video with other thresholds; see ``engine.replay``."""
+    """An earlier run of the video, which this one branches from; see ``engine.replay``."""
+    intervention: Intervention = field(default_factory=Intervention)
+    """What it does differently. Its task and its settings are ``task`` and ``config`` here; a task that holds from a
+    later frame is read from it. With pictures of other frames, ``features`` must be a sequence."""
     cache: KVCache | None = None
     """The KV cache of that run, if its trace is given; it is consumed."""
     is_traced: bool = False
@@ -164,6 +168,7 @@ class ActiveStream:
             tokens_per_frame=self.runner.count_frame_tokens(),
             memory=self._memory,
             prior_run=self.video.prior_run,
+            intervention=self.video.intervention,
             is_traced=self.video.is_traced,
             reports_text=self.video.reports_text,
         )

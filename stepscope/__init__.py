@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from stepscope.engine import parse_steps as parse_steps
     from stepscope.engine import read_frames as read_frames
     from stepscope.eval.data import read_samples as read_samples
+    from stepscope.eval.diagnosis import explain as explain
     from stepscope.eval.metrics import LiveTurn as LiveTurn
     from stepscope.eval.metrics import corpus_metrics as corpus_metrics
     from stepscope.eval.metrics import find_match as find_match
@@ -48,6 +49,7 @@ else:
             "FrameOutput Recording Step StreamConfig Streamer Task UserTurn encode load_model parse_steps read_frames"
         ),
         "stepscope.eval.data": "read_samples",
+        "stepscope.eval.diagnosis": "explain",
         "stepscope.eval.metrics": "LiveTurn corpus_metrics find_match live_metrics score_text",
         "stepscope.eval.protocols": "PROTOCOLS score_protocol",
         "stepscope.eval.recorder": "Reasoning RunRecorder SignalSpec Turn VideoRecorder",

@@ -28,6 +28,7 @@ PUBLIC = {
         "read_frames",
     ],
     "stepscope.eval.data": ["read_samples"],
+    "stepscope.eval.diagnosis": ["explain"],
     "stepscope.eval.recorder": ["Reasoning", "RunRecorder", "SignalSpec", "Turn", "VideoRecorder"],
     "stepscope.eval.metrics": ["LiveTurn", "corpus_metrics", "find_match", "live_metrics", "score_text"],
     "stepscope.eval.protocols": ["PROTOCOLS", "score_protocol"],

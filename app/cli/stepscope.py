@@ -48,7 +48,18 @@ STEPSCOPE = Group(
         "eval": EVALUATION["run"],
         **{
             name: EVALUATION[name]
-            for name in ("sweep", "compare", "leaderboard", "protocols", "search", "runs", "note", "score", "import")
+            for name in (
+                "sweep",
+                "explain",
+                "compare",
+                "leaderboard",
+                "protocols",
+                "search",
+                "runs",
+                "note",
+                "score",
+                "import",
+            )
         },
         "export": EXPORTS,
         "reviews": REVIEWS,

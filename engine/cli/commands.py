@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
-from typing import TypeVar
+from typing import Final, TypeVar
 
 import torch
 from tqdm import tqdm
@@ -22,6 +22,7 @@ from stepscope.engine.bench.modes import (
 )
 from stepscope.engine.cli.options import BenchOptions, EncodeOptions, ModelOptions, RunOptions, TaskOptions
 from stepscope.engine.config import StreamConfig
+from stepscope.engine.control.branch_files import read_branch
 from stepscope.engine.control.task import Task, find_late_turns
 from stepscope.engine.dialogue import parse_steps, parse_user_turn
 from stepscope.engine.inference.memory import used_memory_mb
@@ -32,12 +33,23 @@ from stepscope.engine.model.checkpoint_folder import UNTRAINED_SILENCE, has_untr
 from stepscope.engine.model.features.feature_files import feature_info, read_features, write_features
 from stepscope.engine.model.features.frame_encoder import encode
 from stepscope.engine.plurals import format_count, format_memory
-from stepscope.engine.records import Step, check_probs, is_decision, read_outputs, write_outputs
+from stepscope.engine.records import (
+    FrameOutput,
+    Step,
+    check_probs,
+    is_decision,
+    is_same,
+    read_outputs,
+    write_outputs,
+)
+from stepscope.engine.replay import Recording
 from stepscope.engine.streamer import Streamer
 from stepscope.engine.video.hardware import check_hardware, find_decoding_device
 from stepscope.engine.video.reader import probe, read_frames
 
 T = TypeVar("T")
+_MOST_FRAMES: Final = 1_000_000
+"""Frames that a branch file may name before the length of the video is known."""
 
 
 def run(options: RunOptions) -> None:
@@ -58,7 +70,10 @@ def run(options: RunOptions) -> None:
     else:
         frames = encode(checkpoint, read_frames(options.video, fps=config.fps, device=device))
         expected = round(probe(options.video).duration_s * config.fps)
-    outputs = _progress(Streamer(checkpoint, config).run(frames, task), expected, checkpoint)
+    if options.branch is None:
+        outputs = _progress(Streamer(checkpoint, config).run(frames, task), expected, checkpoint)
+    else:
+        outputs = iter(_run_branch(options.branch, Recording(checkpoint, frames, task=task, config=config), expected))
     count = write_outputs(options.out, map(partial(check_probs, decides_at=config.decides_at), outputs))
     print(f"{format_count(count, 'frame')} written to {options.out}")
     is_untrained = has_untrained_signals(checkpoint.folder, config.policy)
@@ -66,6 +81,21 @@ def run(options: RunOptions) -> None:
         print(UNTRAINED_SILENCE)
     for turn in find_late_turns(task, fps=config.fps, num_frames=count):
         print(f"warning: the user turn at {turn.time_s:g} s is after the end of the video; skipped", file=sys.stderr)
+
+
+def _run_branch(path: Path, recording: Recording, expected: int | None) -> list[FrameOutput]:
+    """Run a recording, then its branch with the changes of a file; print how many frames differ, return the branch."""
+    read_branch(path, task=recording.task, config=recording.config, num_frames=_MOST_FRAMES)  # errors come at once
+    plain = list(_progress(recording.run(), expected, recording.checkpoint))
+    change = read_branch(path, task=recording.task, config=recording.config, num_frames=len(plain))
+    outputs = list(_progress(recording.branch(change).run(), len(plain), recording.checkpoint))
+    pairs = list(zip(plain, outputs, strict=True))
+    num_texts = sum((a.response, a.updates) != (b.response, b.updates) for a, b in pairs)
+    num_states = sum(a.dst_state != b.dst_state for a, b in pairs)
+    first_s = next((f", first at {a.time_s:g} s" for a, b in pairs if not is_same(a, b)), "")
+    number = format_count(len(plain), "frame")
+    print(f"{num_texts} of {number} differ from the plain run in a text, {num_states} in the state{first_s}")
+    return outputs
 
 
 def encode_video(options: EncodeOptions) -> None:

@@ -94,6 +94,9 @@ class RunOptions(DecodingOptions, TaskOptions):
     """A question, written like a user turn; the assistant answers it at this frame, also below the speak threshold."""
     features: Path | None = None
     """Feature file of the video, to skip encoding."""
+    branch: Path | None = None
+    """YAML file of changes: states, messages written or deleted, questions, pictures frozen or swapped, prompt,
+    thresholds; see docs/why.md. The run is made without and with them; the latter is written."""
 
 
 @dataclass(frozen=True, kw_only=True)

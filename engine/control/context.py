@@ -97,6 +97,13 @@ class StreamContext:
         self._begin_empty(ContextStart(prompt_tokens=len(prompt), forgotten=forgotten))
         self.pending_ids, self._head = list(prompt), len(prompt)
 
+    def restart(self, task: Task, state: Mapping[str, str]) -> Forgotten:
+        """Begin a new context with the prompt of a task, and return all of the present one as forgotten."""
+        self._task = task
+        forgotten = self._describe(range(self.num_tokens))
+        self.begin(state, forgotten=forgotten)
+        return forgotten
+
     def shorten(
         self, state: Mapping[str, str], *, limit: int, summary: str | None = None
     ) -> Generator[Request | FrameOutput, Answer, Forgotten]:

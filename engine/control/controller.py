@@ -20,6 +20,7 @@ from stepscope.engine.control.context import StreamContext
 from stepscope.engine.control.draft_buffer import ComputedItem, DraftBuffer, FeedItem, TurnKind
 from stepscope.engine.control.drafter import ResponseMemory
 from stepscope.engine.control.frames import Frames
+from stepscope.engine.control.intervention import ForcedTurn, Intervention
 from stepscope.engine.control.prompt_codec import PromptCodec
 from stepscope.engine.control.questions import (
     SPEAK_QUESTION,
@@ -53,8 +54,8 @@ class StreamController:
     """Controls one stream: its context, its dialogue state, and the items to feed next.
 
     ``memory`` has earlier responses, for drafts; ``prior_run`` is an earlier run of the same frames and task with other
-    thresholds. With ``is_traced`` the trace keeps all contexts, not only the present one. With ``reports_text``,
-    ``run`` yields a ``TextProgress`` after each token of a response.
+    thresholds, or without the ``intervention``. With ``is_traced`` the trace keeps all contexts, not only the present
+    one. With ``reports_text``, ``run`` yields a ``TextProgress`` after each token of a response.
 
     Raises:
         ValueError: Steps or initial states that are inconsistent.
@@ -70,15 +71,17 @@ class StreamController:
         tokens_per_frame: int,
         memory: ResponseMemory | None = None,
         prior_run: PriorRun | None = None,
+        intervention: Intervention | None = None,
         is_traced: bool = False,
         reports_text: bool = False,
     ) -> None:
+        self.intervention = intervention or Intervention()
         self.states = StateReader(config, codec) if config.policy.reads_states else None
         if self.states is not None:
             codec = self.states.codec
         self.task, self.config, self.codec = task, config, codec
         self.tokens_per_frame = tokens_per_frame
-        self.state = initial_state(task.steps, task.initial_state)
+        self.state = initial_state(task.steps, {**task.initial_state, **self.intervention.states.get(0, {})})
         self.is_traced, self.reports_text = is_traced, reports_text
         self.draft_buffer = DraftBuffer(
             tokens_per_frame,
@@ -103,7 +106,8 @@ class StreamController:
             config=config,
             codec=codec,
             list_questions=self.list_questions,
-            has_prior_run=prior_run is not None,
+            has_prior_run=prior_run is not None or self.intervention.until > 0,
+            intervention=self.intervention,
         )
         self.speculator = Speculator(
             config,
@@ -113,6 +117,7 @@ class StreamController:
             frames=self.frames,
             draft_buffer=self.draft_buffer,
             prior_run=prior_run,
+            intervention=self.intervention,
             room=self.room,
         )
         self.context.begin(self.state)
@@ -144,7 +149,7 @@ class StreamController:
                 update_prob=decision.update_prob,
                 response=response,
                 updates=turn.updates,
-                dst_state=dict(self.state),
+                dst_state=dict(turn.state),
                 cache_tokens=self.context.num_tokens,
                 refreshed=forgotten is not None,
                 latency_ms=0.0,
@@ -200,7 +205,8 @@ class StreamController:
         if self.states is not None:
             num_tokens += max(map(len, self.states.separators.values()))
         elif self.asks:
-            texts = [question.format(name=step.name) for step in self.task.steps for question in STEP_QUESTIONS]
+            steps = (*self.task.steps, *(self.intervention.task.steps if self.intervention.task else ()))
+            texts = [question.format(name=step.name) for step in steps for question in STEP_QUESTIONS]
             num_tokens += max(len(self._encode_question(text)) for text in (SPEAK_QUESTION, *texts))
         if config.context_strategy == "summarize-and-drop":
             request = max(len(codec.summary_request(after=after)) for after in ((), codec.stream_opening))
@@ -212,7 +218,7 @@ class StreamController:
 
         Raises ``ContextError`` if the frame does not fit in any case.
         """
-        context, forgotten = self.context, None
+        context, forgotten = self.context, self.intervene(frame)
         limit = self.room - self.frames.count_text_tokens(frame) - self.tokens_per_frame
         if context.num_fed > 0 and (context.is_full or context.num_tokens > limit):
             if self.config.context_strategy == "none":
@@ -235,19 +241,93 @@ class StreamController:
             )
         return forgotten
 
+    def intervene(self, frame: int) -> Forgotten | None:
+        """Set the states and the task that an intervention names before a frame; return what a new prompt forgets."""
+        change = self.intervention
+        if frame == 0:  # the first context began with them
+            return None
+        if change.task is not None and frame == change.task_from:
+            self.task = change.task
+            self.state = initial_state(change.task.steps, change.task.initial_state) | {
+                step.id: self.state[step.id] for step in change.task.steps if step.id in self.state
+            }
+        self.state = {**self.state, **change.states.get(frame, {})}
+        return self.context.restart(self.task, self.state) if frame in change.begins_context else None
+
     def generate_turn(
         self, frame: int, image: ComputedItem
     ) -> Generator[Request | FrameOutput, Answer, tuple[AssistantTurn, str | None]]:
-        """Generate the updates and the response that the decisions at an image trigger, or a user turn demands."""
-        config, decision = self.config, image.decision or _UNDECIDED
-        should_speak = self.speaking.add(decision.speak_prob) or self.frames.must_answer(frame)
-        should_update = self.updating.add(decision.update_prob)
+        """Generate the updates and the response that the decisions at an image trigger, or a user turn demands.
+
+        A forced turn takes their place. If it is probed, the model's own turn is generated first, and taken back.
+        """
+        decision, forced = image.decision or _UNDECIDED, self.intervention.find_turn(frame)
+        must_answer, owns_response = self.frames.must_answer(frame), forced is None or forced.has_own_response
+        speaks = None if forced is None or owns_response or must_answer else forced.response is not None
+        updates = None if forced is None or forced.has_own_updates else bool(forced.updates)
+        should_speak = self.speaking.add(decision.speak_prob, forced=speaks) or must_answer
+        should_update = self.updating.add(decision.update_prob, forced=updates)
+        if forced is None:
+            return (yield from self.generate_own_turn(frame, image, should_speak, should_update))
+        if not self.intervention.is_probed:
+            return (yield from self.force_turn(frame, image, forced, should_speak, should_update))
+        context, state, num_items = self.context, self.state, self.draft_buffer.num_confirmed
+        num_fed, pending_ids = context.num_fed, list(context.pending_ids)
+        own = yield from self.generate_own_turn(frame, image, should_speak, should_update)
+        self.draft_buffer.rewind(num_items)
+        context.num_fed, context.pending_ids, self.state = num_fed, pending_ids, state
+        yield from self.force_turn(frame, image, forced, should_speak, should_update)
+        return own
+
+    def force_turn(
+        self, frame: int, image: ComputedItem, forced: ForcedTurn, should_speak: bool, should_update: bool
+    ) -> Generator[Request | FrameOutput, Answer, tuple[AssistantTurn, str | None]]:
+        """Write a forced turn, whose tokens wait for the next pass; generate the parts that are the model's own."""
+        turn = AssistantTurn(frame=frame, should_speak=should_speak, state=self.state)
+        update_ids, response_ids = self.speculator.find_forced_ids(frame)
+        if forced.has_own_updates:
+            turn = yield from self.generate_updates(turn, image, should_update)
+        for text, ids in zip(forced.updates, update_ids, strict=True):
+            if self.codec.update_opening:
+                self.context.pending_ids += [*self.codec.update_opening, *ids]
+                self.end_text(ids, self.config.max_update_tokens)
+            turn = self.apply(turn, text)
+        if forced.has_own_response:
+            return turn, ((yield from self.generate_response(turn, image)) if should_speak else None)
+        opening = self.frames.answered_ids(frame)
+        if response_ids is None and not opening:
+            return turn, None
+        # a user turn that is read behind its image opens a reply, if only an empty one
+        self.context.pending_ids += [*(opening or self.codec.response_opening), *(response_ids or ())]
+        self.end_text(response_ids or (), self.config.max_new_tokens)
+        self.context.pending_ids += self.codec.stream_opening
+        return turn, forced.response
+
+    def end_text(self, ids: Sequence[int], max_tokens: int) -> None:
+        """Append the end of a forced text to the context, as ``generate_text`` does for the model's own."""
+        if self.codec.feeds_eos:
+            self.context.pending_ids.append(self.codec.eos_id)
+        elif len(ids) == max_tokens:
+            self.context.pending_ids.pop()
+
+    def generate_own_turn(
+        self, frame: int, image: ComputedItem, should_speak: bool, should_update: bool
+    ) -> Generator[Request | FrameOutput, Answer, tuple[AssistantTurn, str | None]]:
+        """Generate the model's own turn at a frame."""
         turn = AssistantTurn(frame=frame, should_speak=should_speak, state=self.state)
         if (should_update or should_speak) and self.frames.restart_lookahead() and self.speculator.is_drafting:
             # frames to draft after the end of the turn; the turn does not wait for them
             yield from self.frames.fetch(frame + 1, may_wait=False)
+        turn = yield from self.generate_updates(turn, image, should_update)
+        return turn, ((yield from self.generate_response(turn, image)) if should_speak else None)
+
+    def generate_updates(
+        self, turn: AssistantTurn, image: ComputedItem, should_update: bool
+    ) -> Generator[Request | FrameOutput, Answer, AssistantTurn]:
+        """Generate the updates of a frame, and apply them to the state."""
+        config, decision = self.config, image.decision or _UNDECIDED
         if self.asks and should_update:
-            turn, should_update = self.apply_answers(turn, decision.answers), False
+            return self.apply_answers(turn, decision.answers)
         while should_update:
             self.context.pending_ids += self.codec.update_opening
             text = yield from self.generate_text(turn, "update", config.max_update_tokens)
@@ -255,14 +335,17 @@ class StreamController:
             has_room = len(turn.updates) < config.max_updates_per_frame
             should_update = has_room and (yield from self.should_update_again(turn))
             self.speculator.memory.record_update(text, is_followed=should_update)
-        if not should_speak:
-            return turn, None
+        return turn
+
+    def generate_response(self, turn: AssistantTurn, image: ComputedItem) -> TextLoop:
+        """Generate the response of a frame."""
+        frame, config = turn.frame, self.config
         self.context.pending_ids += self.frames.answered_ids(frame) or self.codec.response_opening
         first = None if self.context.pending_ids else image.token
         response = yield from self.generate_text(turn, "response", config.max_new_tokens, first=first)
         self.context.pending_ids += self.codec.stream_opening
         self.speculator.record_response(response, turn=turn)
-        return turn, response
+        return response
 
     def apply_answers(self, turn: AssistantTurn, answers: Sequence[float]) -> AssistantTurn:
         """Apply the updates whose answers exceed the threshold, the most probable first; the model writes none."""
@@ -326,6 +409,8 @@ class StreamController:
             self.context.pending_ids = [computed.token]
             if self.reports_text and kind == "response":
                 yield TextProgress(frame_index=turn.frame, text=self.codec.text(ids))
+        if self.is_traced:
+            self.draft_buffer.trace.written.setdefault(turn.frame, []).append((kind, tuple(ids)))
         if self.codec.feeds_eos:
             self.context.pending_ids.append(self.codec.eos_id)
         elif not self.codec.feeds_last_token:

@@ -101,6 +101,9 @@ class Trace:
     starts: list[ContextStart] = field(default_factory=list)
     frame_starts: dict[int, FrameStart] = field(default_factory=dict)
     """For each frame of a traced run, its first item."""
+    written: dict[int, list[tuple[TurnKind, tuple[int, ...]]]] = field(default_factory=dict)
+    """For each frame of a traced run that has some, kind and ids of its updates and its response, without their end.
+    The tokenizer may split their texts in another way."""
 
     def find_root(self, context: int) -> int:
         """Return the last context up to ``context`` that began empty; all after it were cut out of one another."""
@@ -157,12 +160,16 @@ class DraftBuffer:
             self.trace.starts.clear()
         self.trace.contexts.append([])
         self.trace.starts.append(start)
-        if not self._prior_trace or number >= len(self._prior_trace.contexts):
+        prior = self._prior_trace
+        if prior is None or number >= len(prior.contexts):
+            return False
+        if prior.starts[number].eviction != start.eviction:  # other tokens were kept: no result holds any more
+            self._prior_trace = None
             return False
         # the earlier run's results become drafts that are already computed
-        self._unverified.extend(self._prior_trace.contexts[number])
-        is_last = number == len(self._prior_trace.contexts) - 1
-        self.trace.num_cached = self._prior_trace.num_cached if is_last else 0
+        self._unverified.extend(prior.contexts[number])
+        is_last = number == len(prior.contexts) - 1
+        self.trace.num_cached = prior.num_cached if is_last else 0
         return True
 
     def mark_frame(self, frame: int) -> None:
@@ -193,6 +200,17 @@ class DraftBuffer:
             self.counts += PassCounts(accepted=sum(computed.item.is_draft for computed in accepted))
         self.trace.contexts[-1] += accepted
         return accepted[-1]
+
+    @property
+    def num_confirmed(self) -> int:
+        """Confirmed items of the present context."""
+        return len(self.trace.contexts[-1])
+
+    def rewind(self, num_items: int) -> None:
+        """Keep the first ``num_items`` confirmed items of the present context; those after them are drafts again."""
+        context = self.trace.contexts[-1]
+        self._unverified.extendleft(reversed(context[num_items:]))
+        del context[num_items:]
 
     def forward(
         self, items: Iterable[FeedItem], drafts: Iterator[FeedItem], *, num_cached: int, frame: int

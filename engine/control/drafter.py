@@ -149,7 +149,7 @@ class Drafter:
         """Return the names of the present, next and last completed step, and the goal, by role."""
         roles = {}
         for role, wanted, index in (("now", "in_progress", 0), ("next", "not_started", 0), ("done", "completed", -1)):
-            if names := [step.name for step in self._task.steps if state[step.id] == wanted]:
+            if names := [step.name for step in self._task.steps if state.get(step.id) == wanted]:
                 roles[role] = names[index]
         return {**roles, "goal": self._task.goal}
 

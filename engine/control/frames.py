@@ -5,6 +5,7 @@ from typing import cast
 
 from stepscope.engine.config import StreamConfig
 from stepscope.engine.control.draft_buffer import FeedItem
+from stepscope.engine.control.intervention import Intervention
 from stepscope.engine.control.prompt_codec import PromptCodec
 from stepscope.engine.control.requests import Answer, FrameTimesRequest, Image, Request
 from stepscope.engine.control.task import Task
@@ -31,6 +32,7 @@ class Frames:
         codec: PromptCodec,
         list_questions: Callable[[int], tuple[tuple[int, ...], ...]],
         has_prior_run: bool,
+        intervention: Intervention,
     ) -> None:
         self.end = 0
         """Frames before this index are known to exist."""
@@ -39,7 +41,9 @@ class Frames:
         self.user_texts: dict[int, list[str]] = {}
         self._answered_frames: set[int] = set()
         self._config, self._codec, self._list_questions = config, codec, list_questions
-        self._has_prior_run = has_prior_run
+        self._has_prior_run, self._pictures = has_prior_run, intervention.pictures
+        self.context_starts = intervention.begins_context
+        """Frames before which the context begins again, in any case."""
         self._first = 0
         self._times: tuple[float, ...] = ()
         self._lookahead, self._num_silent = config.prefill_frames, 0
@@ -112,5 +116,8 @@ class Frames:
         needs_decision = not questions and self._config.policy.source != "answer"
         needs_token = not self._codec.response_opening
         return FeedItem(
-            piece=Image(frame_index=frame), needs_decision=needs_decision, needs_token=needs_token, questions=questions
+            piece=Image(frame_index=self._pictures.get(frame, frame)),
+            needs_decision=needs_decision,
+            needs_token=needs_token,
+            questions=questions,
         )

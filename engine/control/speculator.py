@@ -12,13 +12,14 @@ Worked example. The decision at ``#4`` triggers an update and a response. The dr
 """
 
 from collections.abc import Generator, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import islice
 
 from stepscope.engine.config import StreamConfig
 from stepscope.engine.control.draft_buffer import DraftBuffer, FeedItem, Trace, TurnKind
 from stepscope.engine.control.drafter import Drafter, ResponseMemory, classify_update
 from stepscope.engine.control.frames import Frames
+from stepscope.engine.control.intervention import SILENCE, ForcedTurn, Intervention
 from stepscope.engine.control.prompt_codec import PromptCodec
 from stepscope.engine.control.task import Task
 from stepscope.engine.dialogue import apply_update
@@ -28,6 +29,8 @@ _MAX_ITEMS_AFTER_RESPONSE = 8
 """Items that are drafted after a drafted response; a frame with turns of an earlier run takes several."""
 _TurnIds = tuple[TurnKind, tuple[int, ...]]
 """A turn as its kind and the ids of its text, without opening and end."""
+_ForcedIds = tuple[tuple[tuple[int, ...], ...], tuple[int, ...] | None]
+"""The ids of the updates of a forced turn, and those of its response; None for silence."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,12 +48,14 @@ class AssistantTurn:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PriorRun:
-    """An earlier run of the same frames, with other thresholds."""
+    """An earlier run of the same frames, with other thresholds or without an intervention."""
 
     outputs: tuple[FrameOutput, ...]
     """Its outputs. They serve as drafts, so they need not be right."""
     trace: Trace | None = None
     """Its trace. Results in it are reused without verification, so it must be right."""
+    written: Mapping[int, Sequence[_TurnIds]] = field(default_factory=dict)
+    """The ids of its turns by frame; see ``Trace``. A forced turn of the same text has these."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,6 +86,7 @@ class Speculator:
         frames: Frames,
         draft_buffer: DraftBuffer,
         prior_run: PriorRun | None,
+        intervention: Intervention,
         room: int,
     ) -> None:
         self.memory = memory
@@ -89,8 +95,45 @@ class Speculator:
         self._config, self._codec, self._frames, self._draft_buffer = config, codec, frames, draft_buffer
         self._room = room
         self._prior_frames = _index_prior_run(prior_run, codec, config) if prior_run else {}
+        self._intervention = intervention
+        self._written = prior_run.written if prior_run else {}
+        self._forced_ids: dict[int, _ForcedIds] = {}
         self._drafter = Drafter(
             codec.words, eos_id=codec.eos_id, task=task, max_tokens=config.draft_tokens, memory=memory
+        )
+
+    def find_forced_ids(self, frame: int) -> _ForcedIds:
+        """Return the ids of the updates and of the response that an intervention writes at a frame.
+
+        They are those of the earlier run for a text that it wrote there, which its tokenizer may split in another way.
+        """
+        if frame not in self._forced_ids:
+            self._forced_ids[frame] = self._encode_forced(frame, self._intervention.find_turn(frame) or SILENCE)
+        return self._forced_ids[frame]
+
+    def _encode_forced(self, frame: int, forced: ForcedTurn) -> _ForcedIds:
+        config = self._config
+        known = {(kind, self._codec.text(ids)): ids for kind, ids in self._written.get(frame, ())}
+
+        def encode(kind: TurnKind, text: str, max_tokens: int) -> tuple[int, ...]:
+            ids = known.get((kind, text))
+            return (self._codec.words(text) if ids is None else ids)[:max_tokens]
+
+        updates = tuple(encode("update", text, config.max_update_tokens) for text in forced.updates)
+        response = None if forced.response is None else encode("response", forced.response, config.max_new_tokens)
+        return updates, response
+
+    def _find_prior(self, frame: int) -> _PriorFrame | None:
+        """Return the turns that are expected at a frame: forced ones, or those of an earlier run."""
+        forced = self._intervention.find_turn(frame)
+        if forced is None or forced.has_own_updates or forced.has_own_response:
+            return self._prior_frames.get(frame)
+        updates, response = self.find_forced_ids(frame)
+        return _PriorFrame(
+            should_update=bool(updates) and bool(self._codec.update_opening),
+            should_speak=response is not None,
+            updates=updates,
+            response=response,
         )
 
     def record_response(self, text: str, *, turn: AssistantTurn) -> None:
@@ -107,6 +150,8 @@ class Speculator:
             return  # a token is sampled at each image, so that drafts would use up random numbers
         opening = frames.separator if opening is None else opening
         for frame in range(first, frames.end):
+            if frame in frames.context_starts:
+                return
             if buffer.context_end + len(opening) >= self._config.shorten_at:
                 return
             image, num_needed = frames.image_item(frame), len(opening) + frames.count_text_tokens(frame)
@@ -117,8 +162,8 @@ class Speculator:
             opening = frames.separator
             if codec.answers_user_turns and frame in frames.user_texts:
                 return  # the answer is next
-            if frame in self._prior_frames:
-                prior = self._prior_frames[frame]
+            prior = self._find_prior(frame)
+            if prior is not None:
                 if not (yield from self._replay_frame(prior)):
                     return
                 if prior.should_speak:
@@ -188,7 +233,7 @@ class Speculator:
             text = self._codec.text([*ids, *draft[:num_drafted]])
             state = apply_update(turn.state, text, illegal=self._config.illegal_updates).state
             yield from self.draft_after_update(replace(turn, updates=(*turn.updates, text), state=state))
-        elif turn.frame in self._prior_frames or ids or self.memory.is_predictable(self._classify_event(turn)):
+        elif self._find_prior(turn.frame) is not None or ids or self.memory.is_predictable(self._classify_event(turn)):
             frames = self.draft_frames(turn.frame + 1, opening=self._codec.stream_opening)
             yield from islice(frames, _MAX_ITEMS_AFTER_RESPONSE)
 
@@ -210,7 +255,7 @@ class Speculator:
 
     def _draft_ids(self, turn: AssistantTurn, ids: Sequence[int], *, is_update: bool) -> tuple[tuple[int, ...], int]:
         """Return a draft, and the limit of the whole text in tokens."""
-        prior = self._prior_frames.get(turn.frame)
+        prior = self._find_prior(turn.frame)
         if is_update:
             candidates = prior.updates[len(turn.updates) :][:1] if prior else ()
             draft = self._drafter.draft_update(ids, state=turn.state, candidates=candidates)

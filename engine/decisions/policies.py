@@ -163,18 +163,21 @@ class TriggerCounter:
         self._run_length = 0  # frames that exceed the threshold, since the last trigger
         self._frames_to_wait = 0
 
-    def add(self, prob: float) -> bool:
-        """Return whether the next frame triggers."""
+    def add(self, prob: float, *, forced: bool | None = None) -> bool:
+        """Return whether the next frame triggers.
+
+        ``forced`` is what is done there in place of the decision, if anything: later frames follow it.
+        """
         self.level = level = self.measure(prob)
         exceeds = self.is_armed and (self._compare(level, self.threshold) or prob >= self._always_from)
         self._run_length = self._run_length + 1 if exceeds else 0
         self._frames_to_wait -= 1
-        if self._run_length < self._frames_in_a_row or self._frames_to_wait > 0:
-            return False
-        self._run_length = 0
-        self._frames_to_wait = self._refractory_frames
-        self.follow_trigger()
-        return True
+        triggers = self._run_length >= self._frames_in_a_row and self._frames_to_wait <= 0
+        if triggers if forced is None else forced:
+            self._run_length = 0
+            self._frames_to_wait = self._refractory_frames
+            self.follow_trigger()
+        return triggers
 
     def measure(self, value: float) -> float:
         """Return the number that is compared with the threshold at the next frame; nan exceeds nothing."""

@@ -128,7 +128,11 @@ class Runner:
 
     def _find(self, image: Image) -> FrameFeatures:
         place = image.frame_index - self._window[0].index
+        if place >= len(self._window):  # shown in place of an earlier one
+            self._fetch(place + 1 - len(self._window), may_wait=True)
         assert place >= 0, f"frame {image.frame_index} is no longer in the window"
+        if place >= len(self._window):
+            raise FeatureError(f"the picture of frame {image.frame_index} cannot be shown: the video has no such frame")
         return self._window[place]
 
     def _check_shape(self, frame: FrameFeatures) -> Tensor:

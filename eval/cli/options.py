@@ -118,6 +118,40 @@ class SweepOptions(ScoreOptions, StreamOptions):
 
 
 @dataclass(frozen=True, kw_only=True)
+class ExplainOptions(Options):
+    """Find by experiment why a run failed: its roots, what follows from each, and what would prevent them.
+
+    The run is streamed again with corrections and changes, on one device. diagnosis.json and diagnosis.csv are written
+    into the run folder; the same command continues a stopped diagnosis.
+    """
+
+    run: Positional[Path]
+    """Run folder of a model that can run here."""
+    video: str = ""
+    """Video to explain alone (default: all); the controls are then those of the videos explained so far."""
+    time: float | None = None
+    """With --video: print the failure nearest to this time, in seconds."""
+    experiments: Path | None = None
+    """YAML file of your own changes: names mapped to goal, steps and settings; docs/why.md describes it."""
+    max_cost: float = 10.0
+    """Most cost in runs; experiments over it are left out, the most expensive first. All cost about 34."""
+    checkpoint: str = ""
+    """Checkpoint folder or hub id (default: that of the run); it must be the same model."""
+    heads: Path | None = None
+    """Heads file, if the run had one."""
+    features: Path | None = None
+    """Folder of frame embeddings, if the run had one."""
+    videos: Path | None = None
+    """Folder to search for videos that are not where the split names them."""
+    device: str = "auto"
+    """auto, cuda:0, mps, cpu, or cpu:1 for one thread."""
+
+    stop_message: ClassVar[str] = (
+        "stopped; {0.run}/diagnosis.json keeps the finished videos, the same command continues"
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
 class ImportOptions(ScoreOptions):
     """Import result files of other systems into a run folder and score it."""
 

@@ -37,6 +37,8 @@ def run_video(options: RunVideoOptions) -> int | None:
             raise ValueError("--resume continues a recording of --endpoint; give both, or leave out --resume")
         run_checkpoint(options)
         return None
+    if options.branch is not None:
+        raise ValueError("--branch changes a run of a checkpoint; a served model keeps no stream to branch from")
     served, device = _served(options), find_decoder(options)
     if not options.video.is_file():
         raise ValueError(f"there is no video {options.video}")

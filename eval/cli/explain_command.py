@@ -1,0 +1,139 @@
+"""``stepscope explain``: which failures of a run are roots, what follows from each, and what would prevent them."""
+
+import sys
+from contextlib import closing
+from pathlib import Path
+
+from tqdm import tqdm
+
+from stepscope.engine.io.files import read_text
+from stepscope.engine.plurals import format_count
+from stepscope.eval.cli.options import ExplainOptions
+from stepscope.eval.cli.tables import BAR_DELAY_S
+from stepscope.eval.data.loading import read_split
+from stepscope.eval.diagnosis.classes import Diagnosis, Effect, Share
+from stepscope.eval.diagnosis.experiments import read_experiments
+from stepscope.eval.diagnosis.folder import Plan, diagnose_run, digest_text, find_stale, make_plan, read_diagnosis
+from stepscope.eval.matching.turns import import_encoder
+from stepscope.eval.runs.folder import RunFolder
+from stepscope.eval.runs.worker_messages import WorkerConfig
+
+
+def explain(options: ExplainOptions) -> int:
+    """Diagnose a run folder and print the roots by class; return 1 if a video has no diagnosis."""
+    if options.time is not None and not options.video:
+        raise ValueError("--time is a time of one video; name it with --video")
+    run = RunFolder(options.run)
+    split = read_split(run.split_path(), videos=options.videos)
+    own = () if options.experiments is None else read_experiments(options.experiments)
+    given = WorkerConfig(
+        checkpoint=options.checkpoint or str((run.settings() or {}).get("checkpoint", "")),
+        heads=options.heads,
+        features=options.features,
+    )
+    plan = make_plan(
+        options.run,
+        split,
+        given,
+        video_id=options.video,
+        own=own,
+        own_digest=digest_text("" if options.experiments is None else read_text(options.experiments)),
+        device=options.device,
+        budget=options.max_cost,
+    )
+    _print_plan(options.run, plan)
+    if reason := find_stale(options.run, plan):
+        print(f"the diagnosis in {options.run} is stale, since it has {reason}; it is made again", file=sys.stderr)
+    num_failed = _show_progress(options, plan)
+    diagnosis = read_diagnosis(options.run, plan)
+    print(_format(diagnosis, plan, num_videos=len(split.entries)))
+    if options.video:
+        _print_video(diagnosis, options)
+    print(f"each failure: {options.run}/diagnosis.csv; all results: {options.run}/diagnosis.json")
+    return 1 if num_failed else 0
+
+
+def _print_plan(run: Path, plan: Plan) -> None:
+    """Print the estimated cost, and what it leaves out."""
+    total = plan.base_cost + plan.experiment_cost
+    print(
+        f"{format_count(len(plan.samples), 'video')} of {run}, about {total:.1f} runs: the run again, its chain of "
+        f"corrections and its gold pass {plan.base_cost:.1f}, experiments {plan.experiment_cost:.1f}"
+    )
+    if plan.left_out:
+        names = ", ".join(f"{name} ({cost:.1f})" for name, cost in plan.left_out.items())
+        print(f"left out by --max-cost: {names}")
+    for video_id, reason in plan.errors.items():
+        print(f"left out: {video_id}: {reason}", file=sys.stderr)
+
+
+def _show_progress(options: ExplainOptions, plan: Plan) -> int:
+    """Diagnose the videos with a progress bar; return the number of those that failed."""
+    encode, num_failed = import_encoder(plan.scoring.text_encoder).encode, 0
+    steps = diagnose_run(options.run, plan, encode=encode, device=options.device)
+    with closing(steps), tqdm(total=len(plan.samples), unit="video", dynamic_ncols=True, delay=BAR_DELAY_S) as bar:
+        for step in steps:
+            if step.video is None:
+                bar.set_postfix_str(f"{step.video_id}: {step.activity}", refresh=False)
+                continue
+            bar.update()
+            if step.video.error:
+                num_failed += 1
+                bar.write(f"failed: {step.video_id}: {step.video.error}", file=sys.stderr)
+            elif step.video.num_differing and not step.is_kept:
+                number = format_count(step.video.num_differing, "frame")
+                bar.write(f"warning: {step.video_id}: {number} differ from the run folder", file=sys.stderr)
+    return num_failed
+
+
+def _format(found: Diagnosis, plan: Plan, *, num_videos: int) -> str:
+    """Return the tables of roots by class and of experiments."""
+    number, of_roots = len(found.roots), max(len(found.roots), 1)
+    lines = [
+        "",
+        f"{format_count(found.num_failures, 'failure')} of {len(found.videos)} of {format_count(num_videos, 'video')}: "
+        f"{format_count(number, 'root')}, {found.consequences.number} consequences "
+        f"({_percent(found.consequences)}), {found.consequences.number / of_roots:.1f} per root",
+        "",
+        f"{'class of the root':<24}{'roots':>6}  share, 95 % interval over videos",
+    ]
+    lines += [f"{name:<24}{share.number:>6}  {_percent(share)}" for name, share in found.shares.items()]
+    num_right = sum(len(video.gold.right) for video in found.videos)
+    num_wrong = sum(len(video.gold.wrong) for video in found.videos)
+    lines += [
+        "",
+        f"{'experiment, under gold history':<40}{f'fixed of {num_wrong}':>13}{f'broken of {num_right}':>15}"
+        f"{'false triggers':>16}  result",
+    ]
+    lines += [_format_effect(effect) for effect in found.effects if effect.num_videos]
+    problems = {name: text for video in found.videos for name, text in video.problems.items()}
+    lines += [f"not run in some videos: {name}: {text}" for name, text in problems.items()]
+    return "\n".join([*lines, ""])
+
+
+def _format_effect(effect: Effect) -> str:
+    result = "placebo" if effect.is_placebo else "explains" if effect.is_accepted else "explains nothing"
+    return f"{effect.name:<40}{effect.fixed:>13}{effect.broken:>15}{effect.added:>+16}  {result}"
+
+
+def _percent(share: Share) -> str:
+    ends = share.interval
+    text = f"{share.share:.0%}" if share.share == share.share else "undefined"
+    return text if ends.low != ends.low else f"{text} [{ends.low:.0%}, {ends.high:.0%}]"
+
+
+def _print_video(found: Diagnosis, options: ExplainOptions) -> None:
+    """Print the failures of ``--video``, or the one nearest to ``--time``."""
+    rows = [row for row in found.rows() if row["video_id"] == options.video]
+    if options.time is not None and rows:
+        nearest = options.time
+        rows = [min(rows, key=lambda row: abs(float(row["time_s"]) - nearest))]
+    for row in rows:
+        origin = f"follows from {row['root_time_s']:g} s" if row["is_consequence"] == "true" else "is a root"
+        fixes = row["fixed_by"] or "nothing that was tried"
+        print(
+            f"{row['time_s']:g} s, {row['kind']}: {origin}, {row['root_class']}, prevented by {fixes}; "
+            f"that root takes along {row['num_consequences']:g} more"
+        )
+    if not rows:
+        print(f"{options.video} has no failure")

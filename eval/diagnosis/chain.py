@@ -1,0 +1,103 @@
+"""The chain of corrections of one video: which failures are roots, and which are consequences.
+
+At the first failing frame the reference is written in place of the model's turn, and the model continues freely. What
+fails then is corrected in the same way, until nothing fails. Each corrected frame is a *root*; the failures that
+vanish with its correction, apart from its own, are its *consequences*.
+
+Worked example. A run has failures at 10, 12 and 20 s. With the reference at 10 s, only the one at 20 s remains: 10 s is
+a root with one consequence (12 s), and 20 s is a root without any.
+
+The number of roots is an upper bound of the corrections that are needed, since the first failure is always corrected
+first. **Source**: the decisive error of Who&When (2505.00212), for streams and with a reference.
+"""
+
+from collections.abc import Callable, Generator, Sequence
+from dataclasses import dataclass, replace
+
+from stepscope.engine.control.intervention import force_outputs
+from stepscope.engine.records import FrameOutput
+from stepscope.engine.replay import Recording
+from stepscope.eval.data.samples import Sample
+from stepscope.eval.diagnosis.references import find_anchor, list_reference_turns, select_turn
+from stepscope.eval.metrics.matched_video import Failure, JudgedVideo
+
+Judge = Callable[[Sequence[FrameOutput]], JudgedVideo]
+"""Judges the outputs of the video; see ``analyze_video``."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Correction:
+    """One root: a frame whose turn was replaced by that of the reference."""
+
+    frame: int
+    failures: tuple[Failure, ...]
+    """The failures that began there."""
+    vanished: tuple[Failure, ...]
+    """The failures after it that are absent once it is corrected."""
+    appeared: tuple[Failure, ...]
+    """The failures after it that exist only since it is corrected."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chain:
+    """The corrections of one video, in order, until nothing fails."""
+
+    num_failures: tuple[int, ...]
+    """Failures of the run, and after each correction; the last one is 0."""
+    corrections: tuple[Correction, ...]
+    num_tokens: int
+    """Tokens that were fed for it; see ``PassCounts``."""
+    outputs: tuple[FrameOutput, ...]
+    """The outputs after the last correction."""
+
+
+def correct(recording: Recording, sample: Sample, judge: Judge) -> Generator[Correction, None, Chain]:
+    """Correct a finished run of a video at one failure after another; yield each correction as it is found.
+
+    Raises ``ValueError`` if a correction does not remove the failures of its frame: the reference contradicts itself.
+    """
+    reference = list_reference_turns(sample)
+    failures = judge(recording.outputs).failures
+    counts, corrections, num_tokens = [len(failures)], list[Correction](), 0
+    while failures:
+        frame = min(find_anchor(failure, sample) for failure in failures)
+        if corrections and frame <= corrections[-1].frame:
+            at_s = frame / sample.fps
+            raise ValueError(
+                f"video {sample.video_id}: the reference at {at_s:g} s fails by its own scores; correct it"
+            )
+        own = force_outputs(recording.outputs, until=frame)
+        change = replace(own, turns={**own.turns, frame: select_turn(reference, frame)}, until=frame + 1)
+        recording = recording.branch(change)
+        yield_outputs = list(recording.run())
+        num_tokens += recording.counts.tokens
+        remaining = judge(yield_outputs).failures
+        here = tuple(failure for failure in failures if find_anchor(failure, sample) == frame)
+        later = [failure for failure in failures if failure not in here]
+        correction = Correction(
+            frame=frame,
+            failures=here,
+            vanished=_without(later, remaining),
+            appeared=_without(remaining, later),
+        )
+        corrections.append(correction)
+        yield correction
+        failures = remaining
+        counts.append(len(failures))
+    return Chain(
+        num_failures=tuple(counts),
+        corrections=tuple(corrections),
+        num_tokens=num_tokens,
+        outputs=tuple(recording.outputs),
+    )
+
+
+def identify(failure: Failure) -> tuple[object, ...]:
+    """Return what a failure has in common in several runs of a video; positions of turns differ between runs."""
+    return failure.kind, failure.frame_index, failure.reference, failure.step_ids
+
+
+def _without(failures: Sequence[Failure], others: Sequence[Failure]) -> tuple[Failure, ...]:
+    """Return the failures that have no equal among others."""
+    known = {identify(other) for other in others}
+    return tuple(failure for failure in failures if identify(failure) not in known)

@@ -1,0 +1,161 @@
+"""``stepscope explain``: files in the run folder, continued after a kill, refused where the run is stale."""
+
+import csv
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from stepscope.app.cli.stepscope import main
+from stepscope.eval.data.loading import read_split
+from stepscope.eval.diagnosis.folder import diagnose_run, make_plan
+from tests.support.data.batches import copies, load_letters, make_worker_config, run_to_end, write_split
+from tests.support.streams.fakes import count_letters, tiny_checkpoint
+
+
+@pytest.fixture(scope="module")
+def split(demo_manifest: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("split")
+    return write_split(folder, *copies(demo_manifest, folder, 2))
+
+
+@pytest.fixture(scope="module")
+def finished(split: Path, tiny_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("run") / "run"
+    run_to_end(split, make_worker_config(tiny_folder), out, devices="cpu:1")
+    return out
+
+
+@pytest.fixture
+def run(finished: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr("stepscope.eval.cli.explain_command.import_encoder", load_letters)
+    return shutil.copytree(finished, tmp_path / "run")
+
+
+def explain(run: Path, *options: str) -> int:
+    return main(["explain", str(run), "--device", "cpu:1", "--max-cost", "6", *options])
+
+
+def test_each_failure_has_a_row_with_its_root(run: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    assert explain(run) == 0
+    printed = capfd.readouterr().out
+    content = json.loads((run / "diagnosis.json").read_text())
+    rows = list(csv.DictReader((run / "diagnosis.csv").read_text().splitlines()))
+    assert len(rows) == content["num_failures"] == sum(video["num_failures"][0] for video in content["videos"]) > 0
+    assert {row["class"] for row in rows} <= {"history", "unexplained"}, "random weights have no class"
+    assert content["num_roots"] == sum(len(video["roots"]) for video in content["videos"])
+    assert printed.startswith("2 videos of ")
+    assert "left out by --max-cost: " in printed
+    assert f"{content['num_roots']} roots" in printed
+    assert "placebo" in printed
+
+
+def test_one_failure_is_explained_by_its_time(run: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    assert explain(run, "--video", "v0", "--time", "2") == 0
+    lines = capfd.readouterr().out.splitlines()
+    assert sum("that root takes along" in line for line in lines) == 1
+    assert [video["video_id"] for video in json.loads((run / "diagnosis.json").read_text())["videos"]] == ["v0"]
+    assert explain(run, "--time", "2") == 2
+    assert explain(run, "--video", "v9") == 2
+    assert "v9 is not a video of" in capfd.readouterr().err
+
+
+def test_a_stopped_diagnosis_is_continued_to_the_same_files(
+    run: Path, split: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    other = shutil.copytree(run, tmp_path / "other")
+    plan = make_plan(run, read_split(split), device="cpu:1", budget=6)
+    steps = diagnose_run(run, plan, encode=count_letters, device="cpu:1")
+    for step in steps:
+        if step.video is not None:
+            break  # killed after the first video
+    steps.close()
+    stopped = json.loads((run / "diagnosis.json").read_text())
+    assert [video["video_id"] for video in stopped["videos"]] == ["v0"]
+    assert not (run / "diagnosis.csv").exists()
+    (run / ".diagnosis.json.part").write_text("{")
+    kept = [step.is_kept for step in diagnose_run(run, plan, encode=count_letters, device="cpu:1") if step.video]
+    assert kept == [True, False]
+    assert explain(other) == 0
+    for name in ("diagnosis.json", "diagnosis.csv"):
+        assert (run / name).read_bytes() == (other / name).read_bytes()
+
+
+def test_a_diagnosis_of_other_experiments_is_made_again(
+    run: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert explain(run, "--max-cost", "2.4") == 0
+    (own := tmp_path / "own.yaml").write_text("polite:\n  goal: please {goal}\n")
+    capfd.readouterr()
+    assert explain(run, "--experiments", str(own), "--max-cost", "12") == 0
+    assert "is stale, since it has another experiments" in capfd.readouterr().err
+    names = [effect["name"] for effect in json.loads((run / "diagnosis.json").read_text())["experiments"]]
+    assert names[-2:] == ["polite", "polite, words mixed"]
+
+
+def change_reference(run: Path) -> None:
+    settings = json.loads((run / "run.json").read_text())
+    split = json.loads(Path(settings["split"]).read_text())
+    split["videos"][0]["turns"][0]["text"] = "Corrected."
+    (changed := run.parent / "changed.json").write_text(json.dumps(split))
+    for video in split["videos"]:
+        shutil.copy(Path(settings["split"]).parent / video["video_path"], run.parent)
+    (run / "run.json").write_text(json.dumps({**settings, "split": str(changed)}))
+
+
+def change_model(run: Path) -> None:
+    settings = json.loads((run / "run.json").read_text())
+    tiny_checkpoint(run.parent / "checkpoint", seed=1)
+    (run / "run.json").write_text(json.dumps({**settings, "checkpoint": str(run.parent / "checkpoint")}))
+
+
+def change_settings(**values: object) -> Callable[[Path], None]:
+    def change(run: Path) -> None:
+        settings = json.loads((run / "run.json").read_text())
+        config = {**settings["config"], **{name: values[name] for name in ("do_sample",) if name in values}}
+        others = {name: value for name, value in values.items() if name != "do_sample"}
+        (run / "run.json").write_text(json.dumps({**settings, **others, "config": config}))
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        (change_reference, "is stale: v0 or its reference has changed in"),
+        (change_model, "is stale, since it has another model"),
+        (change_settings(recorded={"model": "other", "settings": {}}), "nothing can be run again"),
+        (change_settings(imported=["a.json"]), "nothing can be run again"),
+        (change_settings(do_sample=True), "samples its texts (do_sample)"),
+    ],
+)
+def test_a_run_that_cannot_be_made_again_is_refused(
+    run: Path, change: Callable[[Path], None], reason: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    change(run)
+    assert explain(run) == 2
+    error = capfd.readouterr().err
+    assert reason in error
+    assert error.count("\n") == 1
+    assert not (run / "diagnosis.json").exists()
+
+
+def test_a_budget_below_the_chain_is_refused(run: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    assert explain(run, "--max-cost", "1") == 2
+    assert "the chain and the gold pass alone cost about 2.4 runs; raise --max-cost" in capfd.readouterr().err
+
+
+def test_a_video_that_was_replaced_since_the_run_makes_it_stale(
+    run: Path, split: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    settings = json.loads((run / "run.json").read_text())
+    folder = run.parent / "videos"
+    shutil.copytree(split.parent, folder)
+    size = (folder / "v1.mp4").stat().st_size
+    (folder / "v1.mp4").write_bytes(bytes(size))
+    (run / "run.json").write_text(json.dumps({**settings, "split": str(folder / "split.json")}))
+    assert explain(run, "--max-cost", "2.4") == 2
+    assert "is stale: v1 or its reference has changed" in capfd.readouterr().err
+    assert not (run / "diagnosis.json").exists()

@@ -29,7 +29,7 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     shutil.copytree(ASSETS / "demo" / "run", runs / "own")
     settings = load_json((runs / "own" / "run.json").read_text(encoding="utf-8"))
     config = {**settings["config"], "speak_threshold": 0.8}
-    write_json(runs / "own" / "run.json", {**settings, "config": config})
+    write_json(runs / "own" / "run.json", {**settings, "split": str(data.resolve()), "config": config})
     with serve(data=data, checkpoint=ASSETS / "checkpoint", runs=runs) as url:
         yield url
 

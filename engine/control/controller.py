@@ -307,7 +307,7 @@ class StreamController:
         """Append the end of a forced text to the context, as ``generate_text`` does for the model's own."""
         if self.codec.feeds_eos:
             self.context.pending_ids.append(self.codec.eos_id)
-        elif len(ids) == max_tokens:
+        elif len(ids) == max_tokens and not self.codec.feeds_last_token:
             self.context.pending_ids.pop()
 
     def generate_own_turn(

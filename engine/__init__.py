@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from stepscope.engine.config import StreamConfig as StreamConfig
     from stepscope.engine.control.task import Task as Task
     from stepscope.engine.dialogue import parse_steps as parse_steps
+    from stepscope.engine.evidence.explain import explain_decision as explain_decision
     from stepscope.engine.loading import load_model as load_model
     from stepscope.engine.model.features.frame_encoder import encode as encode
     from stepscope.engine.records import FrameOutput as FrameOutput
@@ -30,6 +31,7 @@ else:
         "Task": "stepscope.engine.control.task",
         "UserTurn": "stepscope.engine.records",
         "encode": "stepscope.engine.model.features.frame_encoder",
+        "explain_decision": "stepscope.engine.evidence.explain",
         "load_model": "stepscope.engine.loading",
         "parse_steps": "stepscope.engine.dialogue",
         "read_frames": "stepscope.engine.video.reader",

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from stepscope.engine import Task as Task
     from stepscope.engine import UserTurn as UserTurn
     from stepscope.engine import encode as encode
+    from stepscope.engine import explain_decision as explain_decision
     from stepscope.engine import load_model as load_model
     from stepscope.engine import parse_steps as parse_steps
     from stepscope.engine import read_frames as read_frames
@@ -46,7 +47,8 @@ if TYPE_CHECKING:
 else:
     _PUBLIC = {
         "stepscope.engine": (
-            "FrameOutput Recording Step StreamConfig Streamer Task UserTurn encode load_model parse_steps read_frames"
+            "FrameOutput Recording Step StreamConfig Streamer Task UserTurn encode explain_decision load_model "
+            "parse_steps read_frames"
         ),
         "stepscope.eval.data": "read_samples",
         "stepscope.eval.diagnosis": "explain",

@@ -23,6 +23,7 @@ PUBLIC = {
         "Task",
         "UserTurn",
         "encode",
+        "explain_decision",
         "load_model",
         "parse_steps",
         "read_frames",

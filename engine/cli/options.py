@@ -96,7 +96,7 @@ class RunOptions(DecodingOptions, TaskOptions):
     """Feature file of the video, to skip encoding."""
     branch: Path | None = None
     """YAML file of changes: states, messages written or deleted, questions, pictures frozen or swapped, prompt,
-    thresholds; see docs/why.md. The run is made without and with them; the latter is written."""
+    thresholds; see docs/what-if.md. The run is made without and with them; the latter is written."""
 
 
 @dataclass(frozen=True, kw_only=True)

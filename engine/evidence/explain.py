@@ -12,6 +12,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from itertools import product
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -49,7 +50,7 @@ def explain_decision(
     *,
     target: Target | Contrast | None = None,
     pictures: Pictures | None = None,
-    patches_frame: int | None = None,
+    patches_frame: int | Literal["strongest"] | None = None,
     with_texts: bool = True,
     max_tokens: int = 200_000,
     random_model: VisionLanguageModel | None = None,
@@ -64,7 +65,7 @@ def explain_decision(
             did at the frame.
         pictures: The pictures of the run by frame, in any size. Without them, features give the differences.
         patches_frame: The frame of the context whose picture is examined patch by patch; it needs its picture and the
-            one before it.
+            one before it. ``strongest`` is that with the largest evidence, of those that have both.
         with_texts: Whether lines of the prompt, turns and swaps of steps are tried.
         max_tokens: Most tokens to feed for the frames one by one. The last ones come first, and those that keep the
             decision in any case.
@@ -80,9 +81,6 @@ def explain_decision(
     target = target or _find_target(output)
     case = DecisionCase(recording, trace, frame_index=frame_index, target=target)
     features = {number: frame.features for number, frame in enumerate(frames)}
-    patched = _Patches(recording, case, pictures or {}, patches_frame) if patches_frame is not None else None
-    if patched is not None:
-        features |= patched.features
     trained = ContextScorer(model, case.context, case.probe, features)
     random = ContextScorer(random_model or randomize(model, seed=seed), case.context, case.probe, features)
 
@@ -109,8 +107,12 @@ def explain_decision(
         texts=_explain_texts(case, score, plain) if with_texts else (),
         seed=seed,
     )
-    if patched is None:
+    if patches_frame == "strongest":
+        patches_frame = _find_strongest(case, evidence, pictures or {})
+    if patches_frame is None:
         return evidence
+    patched = _Patches(recording, case, pictures or {}, patches_frame)
+    features |= patched.features
     again, *pairs = score(patched.contexts)
     patches = tuple(
         PatchEvidence(
@@ -200,6 +202,17 @@ def _find_difference(
 def _compare(picture: NDArray[np.uint8], other: NDArray[np.uint8]) -> NDArray[np.float64]:
     """Return the absolute difference of two pictures of one size ``[H, W, 3]``, in [0, 1]."""
     return np.abs(picture.astype(np.float64) - other) / 255
+
+
+def _find_strongest(case: DecisionCase, evidence: Evidence, pictures: Pictures) -> int | None:
+    """Return the frame with the largest evidence among those whose picture and previous picture are known."""
+    known = [
+        (abs(frame.log_odds), frame.frame_index)
+        for frame in evidence.frames
+        if frame.log_odds is not None
+        and {case.picture(frame.frame_index), case.picture(frame.frame_index - 1)} <= pictures.keys()
+    ]
+    return max(known, default=(0.0, None))[1]
 
 
 def _explain_texts(case: DecisionCase, score: Score, plain: Pair) -> tuple[TextEvidence, ...]:

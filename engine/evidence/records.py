@@ -4,7 +4,6 @@ All values are natural log-odds. The evidence of a picture or a text is the log-
 a positive number supports the decision, and the log-odds without it are the difference. Nothing is normalised.
 """
 
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Literal
@@ -112,17 +111,22 @@ class Evidence:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EvidenceFile:
-    """The evidence for some decisions of one video."""
+    """The evidence for some decisions of one video, and what it is of."""
 
+    source: str
+    """Digest of the sample, as in the record of the video."""
+    model_digest: str
+    heads_digest: str
+    """Empty without a heads file."""
     decisions: tuple[Evidence, ...]
 
 
-def write_evidence(path: Path, decisions: Sequence[Evidence]) -> None:
+def write_evidence(path: Path, content: EvidenceFile) -> None:
     """Write ``VIDEO.evidence.json`` atomically."""
     with atomic_write(path) as file:
-        file.write(to_json(asdict(EvidenceFile(decisions=tuple(decisions)))) + "\n")
+        file.write(to_json(asdict(content)) + "\n")
 
 
-def read_evidence(path: Path) -> tuple[Evidence, ...]:
+def read_evidence(path: Path) -> EvidenceFile:
     """Read ``VIDEO.evidence.json``. Raises ``FileNotFoundError``, and ``ValueError`` naming the file and the field."""
-    return read_record(EvidenceFile, path).decisions
+    return read_record(EvidenceFile, path)

@@ -1,22 +1,41 @@
 """``stepscope explain``: which failures of a run are roots, what follows from each, and what would prevent them."""
 
 import sys
+from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
+from typing import Final
 
 from tqdm import tqdm
 
+from stepscope.engine.evidence.records import Evidence
 from stepscope.engine.io.files import read_text
+from stepscope.engine.io.json_records import short_repr
 from stepscope.engine.plurals import format_count
+from stepscope.engine.records import frame_at
 from stepscope.eval.cli.options import ExplainOptions
 from stepscope.eval.cli.tables import BAR_DELAY_S
 from stepscope.eval.data.loading import read_split
+from stepscope.eval.data.samples import Sample, Split
 from stepscope.eval.diagnosis.classes import Diagnosis, Effect, Share
+from stepscope.eval.diagnosis.evidence import explain_decisions
 from stepscope.eval.diagnosis.experiments import read_experiments
-from stepscope.eval.diagnosis.folder import Plan, diagnose_run, digest_text, find_stale, make_plan, read_diagnosis
+from stepscope.eval.diagnosis.folder import (
+    Plan,
+    diagnose_run,
+    digest_text,
+    find_model,
+    find_stale,
+    make_plan,
+    one_device,
+    read_diagnosis,
+)
 from stepscope.eval.matching.turns import import_encoder
 from stepscope.eval.runs.folder import RunFolder
 from stepscope.eval.runs.worker_messages import WorkerConfig
+
+NUM_SHOWN: Final = 3
+"""Pictures, patches and texts that are printed of a decision."""
 
 
 def explain(options: ExplainOptions) -> int:
@@ -25,12 +44,17 @@ def explain(options: ExplainOptions) -> int:
         raise ValueError("--time is a time of one video; name it with --video")
     run = RunFolder(options.run)
     split = read_split(run.split_path(), videos=options.videos)
-    own = () if options.experiments is None else read_experiments(options.experiments)
     given = WorkerConfig(
         checkpoint=options.checkpoint or str((run.settings() or {}).get("checkpoint", "")),
         heads=options.heads,
         features=options.features,
     )
+    if options.evidence and options.time is not None:
+        sample = next((entry for entry in split.entries if entry.video_id == options.video), None)
+        if not isinstance(sample, Sample):
+            raise ValueError(f"{options.video} is not a video of {split.path}" if sample is None else sample.reason)
+        return _show_evidence(options, split, given, [(sample, [frame_at(options.time, sample.fps)])])
+    own = () if options.experiments is None else read_experiments(options.experiments)
     plan = make_plan(
         options.run,
         split,
@@ -50,7 +74,57 @@ def explain(options: ExplainOptions) -> int:
     if options.video:
         _print_video(diagnosis, options)
     print(f"each failure: {options.run}/diagnosis.csv; all results: {options.run}/diagnosis.json")
+    if options.evidence:
+        frames = {sample.video_id: list[int]() for sample in plan.samples}
+        for found in diagnosis.roots:
+            frames.setdefault(found.video_id, []).append(found.root.frame)
+        num_failed += _show_evidence(
+            options, split, given, [(sample, frames[sample.video_id]) for sample in plan.samples]
+        )
     return 1 if num_failed else 0
+
+
+def _show_evidence(
+    options: ExplainOptions, split: Split, given: WorkerConfig, decisions: Sequence[tuple[Sample, Sequence[int]]]
+) -> int:
+    """Explain decisions and print each; return 1 if one has no evidence."""
+    worker_config, _ = find_model(options.run, split, given, options.device)
+    steps = explain_decisions(options.run, worker_config, decisions, one_device(options.device))
+    has_failed = False
+    for step in steps:
+        fps = next(sample.fps for sample, _ in decisions if sample.video_id == step.video_id)
+        place = f"{step.video_id} at {step.frame / fps:g} s"
+        if step.evidence is None:
+            print(f"failed: {place}: {step.error}", file=sys.stderr)
+            has_failed = True
+        else:
+            print("\n".join(_format_evidence(place, step.evidence, fps)), flush=True)
+    print(f"all evidence: {options.run}/*.evidence.json")
+    return int(has_failed)
+
+
+def _format_evidence(place: str, found: Evidence, fps: float) -> list[str]:
+    """Return the lines on one decision: its log-odds, and the pictures, patches and texts that move them most."""
+    decision = found.target if found.contrast is None else f"{found.contrast.written} not {found.contrast.expected}"
+    needed = f", needed {found.threshold:+.2f}" if found.threshold else ""
+    number = found.fewest_last_frames
+    kept = f"kept by the last {number} of" if number else "kept without any of"
+    frames = [(frame.log_odds or 0.0, f"{frame.frame_index / fps:g} s") for frame in found.frames]
+    patches = [(one.log_odds, f"row {one.row + 1} column {one.column + 1}") for one in found.patches]
+    texts = [(one.log_odds, f"{one.change} {short_repr(one.text)}") for one in found.texts]
+    lines = [
+        f"{place}: {decision}, log-odds {found.log_odds:+.2f}{needed} (random weights {found.random_log_odds:+.2f})",
+        f"  {kept} {format_count(len(frames), 'picture')}",
+        f"  pictures: {_format_largest(frames)}",
+    ]
+    if found.patches_frame is not None:
+        lines.append(f"  patches of {found.patches_frame / fps:g} s, of 8 x 8: {_format_largest(patches)}")
+    return [*lines, f"  texts: {_format_largest(texts)}"] if texts else lines
+
+
+def _format_largest(values: Sequence[tuple[float, str]]) -> str:
+    largest = sorted(values, key=lambda value: -abs(value[0]))[:NUM_SHOWN]
+    return ", ".join(f"{name} {value:+.2f}" for value, name in largest)
 
 
 def _print_plan(run: Path, plan: Plan) -> None:

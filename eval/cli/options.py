@@ -130,7 +130,10 @@ class ExplainOptions(Options):
     video: str = ""
     """Video to explain alone (default: all); the controls are then those of the videos explained so far."""
     time: float | None = None
-    """With --video: print the failure nearest to this time, in seconds."""
+    """With --video: print the failure nearest to this time, in seconds; with --evidence, explain the decision there."""
+    evidence: bool = False
+    """Find the pictures and texts on which the decision at --time, or at each root, rests. VIDEO.evidence.json is
+    written into the run folder. With --time, nothing is diagnosed, so that no reference is needed."""
     experiments: Path | None = None
     """YAML file of your own changes: names mapped to goal, steps and settings; docs/why.md describes it."""
     max_cost: float = 10.0

@@ -34,11 +34,11 @@ from stepscope.eval.diagnosis.videos import Embed, VideoDiagnosis, count_differi
 from stepscope.eval.matching.turns import DEFAULT_ENCODER, Encode, import_encoder
 from stepscope.eval.reports.scoring import ScoreSettings, read_run_scoring
 from stepscope.eval.runs.batch import build_run_settings, parse_devices
-from stepscope.eval.runs.folder import RunFolder, digest_sample, explain_unscored, read_stream_config
+from stepscope.eval.runs.folder import RunFolder, digest_sample, explain_unscored, is_outcome_of, read_stream_config
 from stepscope.eval.runs.output_folder import describe_changes, find_changed_settings, lock_folder
 from stepscope.eval.runs.pools.worker import load_checkpoint
 from stepscope.eval.runs.streaming.sample_features import SampleFeatures
-from stepscope.eval.runs.worker_messages import WorkerConfig
+from stepscope.eval.runs.worker_messages import WorkerConfig, WorkerSpec
 
 CHAIN_COST: Final = {"answer": 4.5}
 """Estimated cost of the chain in runs by the source of the decisions; 0.6 for others."""
@@ -155,25 +155,10 @@ def make_plan(
         EngineError: The checkpoint cannot be identified.
     """
     folder = RunFolder(run)
-    settings = folder.settings()
-    if settings is None:
-        raise ValueError(f"{run} is not a run folder; give a folder of `stepscope eval`")
-    if settings.get("recorded") is not None or "imported" in settings or not settings.get("model_digest"):
-        raise ValueError(
-            f"{run} was recorded or imported, without a model that StepScope has: nothing can be run again"
-        )
-    config = read_stream_config(settings, fps=StreamConfig().fps)
+    worker_config, settings = find_model(run, split, worker_config, device)
+    config = worker_config.config
     if config.do_sample:
         raise ValueError(f"{run} samples its texts (do_sample), so that a failure may be chance; run it without")
-    given = worker_config or WorkerConfig(checkpoint=str(settings["checkpoint"]))
-    worker_config = replace(
-        given,
-        config=config,
-        quantize=settings.get("quantize", "none"),
-        frame_pixels=settings.get("frame_pixels"),
-        hardware_decoding=settings.get("hardware_decoding", "off"),
-    )
-    _check_model(run, split, worker_config, settings, device)
     samples, errors = _select(folder, split, video_id)
     experiments = list_experiments(own)
     costs = _estimate(folder, samples, experiments, config)
@@ -201,6 +186,35 @@ def make_plan(
     )
 
 
+def find_model(
+    run: Path, split: Split, given: WorkerConfig | None, device: str
+) -> tuple[WorkerConfig, Mapping[str, Any]]:
+    """Return what streams the videos of a run folder again, and the settings of the run.
+
+    ``given`` names the model, by default that of the run. Raises ``ValueError`` if nothing can be run again, or with
+    another model.
+    """
+    settings = RunFolder(run).settings()
+    if settings is None:
+        raise ValueError(f"{run} is not a run folder; give a folder of `stepscope eval`")
+    if settings.get("recorded") is not None or "imported" in settings or not settings.get("model_digest"):
+        raise ValueError(
+            f"{run} was recorded or imported, without a model that StepScope has: nothing can be run again"
+        )
+    worker_config = replace(
+        given or WorkerConfig(checkpoint=str(settings["checkpoint"])),
+        config=read_stream_config(settings, fps=StreamConfig().fps),
+        quantize=settings.get("quantize", "none"),
+        frame_pixels=settings.get("frame_pixels"),
+        hardware_decoding=settings.get("hardware_decoding", "off"),
+    )
+    now = build_run_settings(split, worker_config, [one_device(device)])
+    if changed := find_changed_settings(settings, now, _MODEL):
+        changes = describe_changes(changed, settings, now)
+        raise ValueError(f"{run} is stale, since it has {changes}; run it again, or name its model with --checkpoint")
+    return worker_config, settings
+
+
 def find_stale(run: Path, plan: Plan) -> str:
     """Return why the diagnosis in a run folder is not of this plan; an empty text if it is, or if there is none."""
     found = _read(run)
@@ -218,16 +232,17 @@ def diagnose_run(run: Path, plan: Plan, *, encode: Encode, device: str = "auto")
     """
     with lock_folder(run):
         found = None if find_stale(run, plan) else _read(run)
-        kept = {video.video_id: video for video in found.videos if not video.error} if found else {}
-        sources = {sample.video_id: digest_sample(sample) for sample in plan.samples}
+        samples = {sample.video_id: sample for sample in plan.samples}
         kept = {
-            video_id: video for video_id, video in kept.items() if sources.get(video_id, video.source) == video.source
+            video.video_id: video
+            for video in (found.videos if found else ())
+            if not video.error and (video.video_id not in samples or is_outcome_of(video, samples[video.video_id]))
         }
-        for video_id in sources.keys() & kept.keys():
+        for video_id in samples.keys() & kept.keys():
             yield DiagnosisStep(video_id=video_id, video=kept[video_id], is_kept=True)
         pending = [sample for sample in plan.samples if sample.video_id not in kept]
         if pending:
-            spec = _one_device(device)
+            spec = one_device(device)
             checkpoint = load_checkpoint(plan.worker_config, spec)
             for sample in pending:
                 video = yield from _diagnose(checkpoint, RunFolder(run), plan, sample, encode)
@@ -319,17 +334,8 @@ def _make_embed(features: SampleFeatures) -> Embed:
     return embed
 
 
-def _check_model(
-    run: Path, split: Split, worker_config: WorkerConfig, settings: Mapping[str, Any], device: str
-) -> None:
-    """Raise ``ValueError`` if the model is not that of the run."""
-    now = build_run_settings(split, worker_config, [_one_device(device)])
-    if changed := find_changed_settings(settings, now, _MODEL):
-        changes = describe_changes(changed, settings, now)
-        raise ValueError(f"{run} is stale, since it has {changes}; run it again, or name its model with --checkpoint")
-
-
-def _one_device(device: str) -> Any:
+def one_device(device: str) -> WorkerSpec:
+    """Return the worker of a device. Raises ``ValueError`` for several ones."""
     specs = parse_devices(device)
     if len(specs) != 1:
         names = ", ".join(spec.device for spec in specs)
@@ -349,7 +355,7 @@ def _select(folder: RunFolder, split: Split, video_id: str) -> tuple[tuple[Sampl
         if reason := explain_unscored(entry, record):
             errors[entry.video_id] = reason
         elif isinstance(entry, Sample) and record is not None:
-            if record.source != digest_sample(entry):
+            if not is_outcome_of(record, entry):
                 raise ValueError(
                     f"{folder.path} is stale: {entry.video_id} or its reference has changed in {split.path}; "
                     "run it again"
@@ -357,7 +363,7 @@ def _select(folder: RunFolder, split: Split, video_id: str) -> tuple[tuple[Sampl
             samples.append(entry)
     if not samples:
         reasons = next(iter(errors.values()), "the run has no video")
-        raise ValueError(f"{folder.path} has no video to explain: {reasons}")
+        raise ValueError(f"{folder.path} has no video to diagnose: {reasons}; --evidence --time needs no reference")
     return tuple(samples), errors
 
 

@@ -27,6 +27,7 @@ from stepscope.engine.config import IllegalUpdates, StreamConfig
 from stepscope.engine.decisions.policies import DecisionPolicy, find_policy
 from stepscope.engine.decisions.signals import SignalSpec, describe_states
 from stepscope.engine.dialogue import STATES, fill_legality, initial_state
+from stepscope.engine.evidence.records import EvidenceFile
 from stepscope.engine.imports import import_uncollected
 from stepscope.engine.io.files import open_file, write_json
 from stepscope.engine.io.hub_cache import PREFIX, find_hub_file, parse_address
@@ -200,6 +201,7 @@ class RunFolder(OutputFolder):
         self._check_owner(VideoRecord, self._record_path(video_id), video_id)
         self._record_path(video_id).unlink(missing_ok=True)
         output_path(self.path, video_id).unlink(missing_ok=True)
+        evidence_path(self.path, video_id).unlink(missing_ok=True)
 
     def _record_path(self, video_id: str) -> Path:
         return self.path / f"{_file_name(video_id)}{_RECORD}"
@@ -347,6 +349,11 @@ def output_path(folder: Path, video_id: str) -> Path:
     return folder / f"{_file_name(video_id)}.jsonl"
 
 
+def evidence_path(folder: Path, video_id: str) -> Path:
+    """Return the path of the evidence for a video's decisions."""
+    return folder / f"{_file_name(video_id)}.evidence.json"
+
+
 def versions() -> dict[str, str]:
     """Return the versions of Python and of the packages that run the model."""
     found = {"python": platform.python_version()}
@@ -364,7 +371,13 @@ def _file_name(video_id: str) -> str:
     return f"{name[: _MAX_NAME_LENGTH - 17]}~{digest[:16]}"
 
 
-FILES: Final[dict[str, Any]] = {"run": RunSettings, "frame": FrameOutput, "record": VideoRecord, "notes": RunNotes}
+FILES: Final[dict[str, Any]] = {
+    "run": RunSettings,
+    "frame": FrameOutput,
+    "record": VideoRecord,
+    "notes": RunNotes,
+    "evidence": EvidenceFile,
+}
 """Kind of record by its name under ``$defs``; ``build_schema`` names their files."""
 
 
@@ -379,6 +392,9 @@ def build_schema() -> dict[str, Any]:
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "Files of a StepScope run folder",
-        "description": "run: run.json; frame: a line of <video>.jsonl; record: <video>.record.json; notes: notes.json.",
+        "description": (
+            "run: run.json; frame: a line of <video>.jsonl; record: <video>.record.json; notes: notes.json; "
+            "evidence: <video>.evidence.json."
+        ),
         "$defs": {**definitions, **named},
     }

@@ -16,7 +16,7 @@ from stepscope.engine.control.intervention import ForcedTurn, Intervention, forc
 from stepscope.engine.control.speculator import PriorRun
 from stepscope.engine.control.task import Task
 from stepscope.engine.evidence.explain import explain_decision
-from stepscope.engine.evidence.records import Contrast, Evidence, read_evidence, write_evidence
+from stepscope.engine.evidence.records import Contrast, Evidence, EvidenceFile, read_evidence, write_evidence
 from stepscope.engine.evidence.scoring import randomize
 from stepscope.engine.model.checkpoint import Checkpoint
 from stepscope.engine.model.features.frame_encoder import FrameFeatures, encode_images
@@ -314,10 +314,11 @@ def test_random_weights_keep_shapes_spread_and_the_encoder(tmp_path: Path) -> No
 
 def test_evidence_is_the_same_after_its_file(heads: Case, tmp_path: Path) -> None:
     recording = heads.record()
-    evidence = [explain_decision(recording, frame) for frame in (0, 5, FRAME)]
+    evidence = tuple(explain_decision(recording, frame) for frame in (0, 5, FRAME))
+    content = EvidenceFile(source="", model_digest="", heads_digest="", decisions=evidence)
     path = tmp_path / "boat.evidence.json"
-    write_evidence(path, evidence)
-    assert read_evidence(path) == tuple(evidence)
+    write_evidence(path, content)
+    assert read_evidence(path) == content
     path.write_text(path.read_text().replace('"recency"', '"age"'))
     with pytest.raises(ValueError, match=r"boat.evidence.json cannot be read: decisions\[0\].frames\[0\]"):
         read_evidence(path)

@@ -10,7 +10,7 @@ of a turn (see ``engine.control.draft_buffer``). Drafts change the number of pas
 """
 
 import math
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from typing import Final
@@ -171,7 +171,9 @@ class StreamController:
         pending_ids = self.context.pending_ids
         tokens = (*pending_ids, *self.frames.ids_before_image(frame, after=pending_ids))
         items = [*(FeedItem(piece=token) for token in tokens), self.frames.image_item(frame)]
-        computed = yield from self.forward(items, self.speculator.draft_frames(frame + 1), frame=frame)
+        computed = yield from self.forward(
+            items, self.speculator.draft_after_image(frame, state=self.state), frame=frame
+        )
         self.context.add_image(frame)
         self.frames.extend_lookahead()
         return computed
@@ -186,16 +188,20 @@ class StreamController:
         signals = self.states.signals(decision)
         return signals, (silent_state if response is None else RESPONSE) if signals else None
 
-    def list_questions(self, frame: int) -> tuple[tuple[int, ...], ...]:
-        """Return the ids of the questions behind an image: whether to speak, and about the steps in the present state.
+    def list_questions(self, frame: int, state: Mapping[str, str] | None = None) -> tuple[tuple[int, ...], ...]:
+        """Return the ids of the questions behind an image: whether to speak, and about the steps.
 
+        They depend on the state of the steps, by default the present one; at a later frame another may be expected.
         They are those of the states if the policy reads states, and none at a frame that has no decisions.
         """
         if self.states is not None:
             return self.states.branches
         if not self.asks or not self.config.decides_at(frame):
             return ()
-        texts = (SPEAK_QUESTION, *(question.text for question in list_update_questions(self.task.steps, self.state)))
+        texts = (
+            SPEAK_QUESTION,
+            *(question.text for question in list_update_questions(self.task.steps, state or self.state)),
+        )
         return tuple(map(self._encode_question, texts))
 
     def _count_further_tokens(self) -> int:
@@ -288,7 +294,7 @@ class StreamController:
         if forced.has_own_updates:
             turn = yield from self.generate_updates(turn, image, should_update)
         for text, ids in zip(forced.updates, update_ids, strict=True):
-            if self.codec.update_opening:
+            if self.codec.update_opening and not self.asks:
                 self.context.pending_ids += [*self.codec.update_opening, *ids]
                 self.end_text(ids, self.config.max_update_tokens)
             turn = self.apply(turn, text)

@@ -1,6 +1,6 @@
 """The frames of a stream that are known to exist, and the texts that come with each."""
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from typing import cast
 
 from stepscope.engine.config import StreamConfig
@@ -20,8 +20,8 @@ _MAX_PRIOR_FRAMES = 512
 class Frames:
     """The known frames of a stream.
 
-    ``list_questions`` returns the ids of the questions behind the image of a frame. With ``has_prior_run`` an earlier
-    run predicts the decisions, so that a pass may feed many frames also after a trigger.
+    ``list_questions`` returns the ids of the questions behind the image of a frame in a state. With ``has_prior_run``
+    an earlier run predicts the decisions, so that a pass may feed many frames also after a trigger.
     """
 
     def __init__(
@@ -30,7 +30,7 @@ class Frames:
         *,
         config: StreamConfig,
         codec: PromptCodec,
-        list_questions: Callable[[int], tuple[tuple[int, ...], ...]],
+        list_questions: Callable[[int, Mapping[str, str] | None], tuple[tuple[int, ...], ...]],
         has_prior_run: bool,
         intervention: Intervention,
     ) -> None:
@@ -110,9 +110,9 @@ class Frames:
         before = (self.ids_before_image(frame, after=after) for after in ((), self._codec.stream_opening))
         return len(self.answered_ids(frame)) + max(map(len, before))
 
-    def image_item(self, frame: int) -> FeedItem:
-        """Return the image of a frame, with the values that are read there."""
-        questions = self._list_questions(frame)
+    def image_item(self, frame: int, state: Mapping[str, str] | None = None) -> FeedItem:
+        """Return the image of a frame, with the values that are read there in a state, by default the present one."""
+        questions = self._list_questions(frame, state)
         needs_decision = not questions and self._config.policy.source != "answer"
         needs_token = not self._codec.response_opening
         return FeedItem(

@@ -67,6 +67,8 @@ class _PriorFrame:
     should_speak: bool
     updates: tuple[tuple[int, ...], ...]
     response: tuple[int, ...] | None
+    answered: tuple[str, ...]
+    """Updates that answers of the model gave, without text."""
 
 
 class Speculator:
@@ -129,21 +131,26 @@ class Speculator:
         if forced is None or forced.has_own_updates or forced.has_own_response:
             return self._prior_frames.get(frame)
         updates, response = self.find_forced_ids(frame)
+        asks = self._config.policy.source == "answer"
         return _PriorFrame(
-            should_update=bool(updates) and bool(self._codec.update_opening),
+            should_update=bool(updates) and bool(self._codec.update_opening) and not asks,
             should_speak=response is not None,
             updates=updates,
             response=response,
+            answered=(forced or SILENCE).updates if asks else (),
         )
 
     def record_response(self, text: str, *, turn: AssistantTurn) -> None:
         """Store a finished response for later drafts."""
         self._drafter.record_response(text, event=self._classify_event(turn), state=turn.state)
 
-    def draft_frames(self, first: int, *, opening: tuple[int, ...] | None = None) -> Iterator[FeedItem]:
+    def draft_frames(
+        self, first: int, *, state: Mapping[str, str], opening: tuple[int, ...] | None = None
+    ) -> Iterator[FeedItem]:
         """Yield the known frames from ``first`` on as silent ones, until the context is full.
 
-        ``opening`` are the tokens before the first image; by default those after a silent frame.
+        ``state`` is that of the steps before the first frame, ``opening`` are the tokens before its image; by default
+        those after a silent frame.
         """
         buffer, codec, frames = self._draft_buffer, self._codec, self._frames
         if self._config.do_sample and not codec.response_opening:
@@ -154,20 +161,37 @@ class Speculator:
                 return
             if buffer.context_end + len(opening) >= self._config.shorten_at:
                 return
-            image, num_needed = frames.image_item(frame), len(opening) + frames.count_text_tokens(frame)
+            image, num_needed = frames.image_item(frame, state), len(opening) + frames.count_text_tokens(frame)
             if buffer.context_end + num_needed + buffer.count_tokens((image.piece,)) > self._room:
                 return
             yield from (FeedItem(piece=token) for token in (*opening, *frames.ids_before_image(frame, after=opening)))
             yield image
-            opening = frames.separator
-            if codec.answers_user_turns and frame in frames.user_texts:
-                return  # the answer is next
-            prior = self._find_prior(frame)
-            if prior is not None:
-                if not (yield from self._replay_frame(prior)):
-                    return
-                if prior.should_speak:
-                    opening = codec.stream_opening
+            predicted = yield from self._draft_turn(frame, state)
+            if predicted is None:
+                return
+            opening, state = predicted
+
+    def draft_after_image(self, frame: int, *, state: Mapping[str, str]) -> Iterator[FeedItem]:
+        """Yield the items after the image of a frame: its expected turn and the next frames."""
+        predicted = yield from self._draft_turn(frame, state)
+        if predicted is not None:
+            opening, state = predicted
+            yield from self.draft_frames(frame + 1, state=state, opening=opening)
+
+    def _draft_turn(
+        self, frame: int, state: Mapping[str, str]
+    ) -> Generator[FeedItem, None, tuple[tuple[int, ...], Mapping[str, str]] | None]:
+        """Yield the expected turn of a frame; return the tokens after it and the state, None if it is not predicted."""
+        if self._codec.answers_user_turns and frame in self._frames.user_texts:
+            return None  # the answer is next
+        prior = self._find_prior(frame)
+        if prior is None:
+            return self._frames.separator, state
+        if not (yield from self._replay_frame(prior)):
+            return None
+        for text in prior.answered:
+            state = apply_update(state, text, illegal=self._config.illegal_updates).state
+        return self._codec.stream_opening if prior.should_speak else self._frames.separator, state
 
     def _replay_frame(self, prior: _PriorFrame) -> Generator[FeedItem, None, bool]:
         """Yield the turns of an earlier run at a frame, if they trigger now; return whether the frame is predicted."""
@@ -234,7 +258,7 @@ class Speculator:
             state = apply_update(turn.state, text, illegal=self._config.illegal_updates).state
             yield from self.draft_after_update(replace(turn, updates=(*turn.updates, text), state=state))
         elif self._find_prior(turn.frame) is not None or ids or self.memory.is_predictable(self._classify_event(turn)):
-            frames = self.draft_frames(turn.frame + 1, opening=self._codec.stream_opening)
+            frames = self.draft_frames(turn.frame + 1, state=turn.state, opening=self._codec.stream_opening)
             yield from islice(frames, _MAX_ITEMS_AFTER_RESPONSE)
 
     def draft_after_update(self, turn: AssistantTurn) -> Iterator[FeedItem]:
@@ -248,7 +272,7 @@ class Speculator:
         elif turn.should_speak:
             kind = "response"
         else:
-            yield from self.draft_frames(turn.frame + 1)
+            yield from self.draft_frames(turn.frame + 1, state=turn.state)
             return
         yield from self._open_turn(kind)
         yield from self.draft_text(turn, kind, ())
@@ -283,14 +307,15 @@ def _index_prior_run(prior_run: PriorRun, codec: PromptCodec, config: StreamConf
     Its probabilities predict the triggers of this run. The prediction may fail after the first different decision, when
     the contexts differ or, with several frames in a row, the counts.
     """
-    frames = {}
+    frames, asks = {}, config.policy.source == "answer"
     speaking, updating = config.count_triggers("speak"), config.count_triggers("update")
     for output in prior_run.outputs:
         should_update = updating.add(output.update_prob)
         frames[output.frame_index] = _PriorFrame(
-            should_update=should_update and config.policy.source != "answer",  # such updates have no text
+            should_update=should_update and not asks,
             should_speak=speaking.add(output.speak_prob),
             updates=tuple(map(codec.words, output.updates)),
             response=None if output.response is None else codec.words(output.response),
+            answered=output.updates if asks else (),
         )
     return frames

@@ -126,7 +126,8 @@ class DecisionCase:
     def _find_written(self, task: Task, config: StreamConfig, target: Contrast) -> tuple[tuple[int, ...], list[int]]:
         """Return the tokens from the image to the written text of the turn, and those of the text."""
         output, codec = self._recording.outputs[self.frame], self.codec
-        texts = [("update", text) for text in output.updates]
+        asks = config.policy.source == "answer"  # its updates have no text
+        texts = [("update", text) for text in output.updates if not asks]
         texts += [("response", output.response)] if output.response is not None else []
         if (target.kind, target.written) not in texts:
             raise ValueError(f"frame {self.frame} has no {target.kind} {target.written!r}")

@@ -19,6 +19,7 @@ from stepscope.engine.records import FrameOutput, UserTurn
 from stepscope.engine.replay import Recording
 from stepscope.engine.stream import StreamRequest
 from stepscope.engine.streamer import Streamer
+from tests.support.paths import ASSETS
 from tests.support.streams import published_loop
 from tests.support.streams.batches import stream_many
 from tests.support.streams.fakes import STEPS, random_frames, tiny_checkpoint
@@ -170,6 +171,18 @@ def test_branches_share_passes_and_static_steps(case: Case) -> None:
     for name in names:
         assert_equal(together[name], wanted[name])
         assert_equal(static[name], wanted[name])
+
+
+def test_forced_updates_of_a_model_that_answers_leave_no_text() -> None:
+    checkpoint = load_model(ASSETS / "checkpoint-answer", device="cpu")
+    config = checkpoint.fit_config(StreamConfig(**LIMITS, update_threshold=0.05))
+    case = Case(checkpoint, config)
+    recording = case.record()
+    assert checkpoint.prompt.update_opening
+    assert any(output.updates for output in recording.outputs)
+    branch = recording.branch(force_outputs(recording.outputs, until=NUM_FRAMES))
+    assert decided(list(branch.run())) == decided(recording.outputs)
+    assert branch.counts.tokens == 0
 
 
 def test_probes_answer_from_the_forced_history_and_leave_it_as_it_is(tmp_path: Path) -> None:

@@ -34,6 +34,8 @@ from stepscope.eval.matching.turns import import_encoder
 from stepscope.eval.runs.folder import RunFolder
 from stepscope.eval.runs.worker_messages import WorkerConfig
 
+MAX_DECISIONS: Final = 20
+"""Roots that are explained by evidence, which costs a second or more each."""
 NUM_SHOWN: Final = 3
 """Pictures, patches and texts that are printed of a decision."""
 
@@ -75,13 +77,23 @@ def explain(options: ExplainOptions) -> int:
         _print_video(diagnosis, options)
     print(f"each failure: {options.run}/diagnosis.csv; all results: {options.run}/diagnosis.json")
     if options.evidence:
-        frames = {sample.video_id: list[int]() for sample in plan.samples}
-        for found in diagnosis.roots:
-            frames.setdefault(found.video_id, []).append(found.root.frame)
-        num_failed += _show_evidence(
-            options, split, given, [(sample, frames[sample.video_id]) for sample in plan.samples]
-        )
+        num_failed += _show_evidence(options, split, given, _choose_roots(diagnosis, plan))
     return 1 if num_failed else 0
+
+
+def _choose_roots(found: Diagnosis, plan: Plan) -> list[tuple[Sample, list[int]]]:
+    """Return the frames of the roots with the most consequences, by video; say how many are left out."""
+    frames = {sample.video_id: list[int]() for sample in plan.samples}
+    roots = [one for one in found.roots if one.video_id in frames]
+    ordered = sorted(roots, key=lambda one: -one.root.num_consequences)
+    if len(ordered) > MAX_DECISIONS:
+        print(
+            f"evidence for {MAX_DECISIONS} of {len(ordered)} roots, those with the most consequences; --video and "
+            "--time explain any other decision"
+        )
+    for one in ordered[:MAX_DECISIONS]:
+        frames[one.video_id].append(one.root.frame)
+    return [(sample, frames[sample.video_id]) for sample in plan.samples]
 
 
 def _show_evidence(

@@ -1,4 +1,4 @@
-"""The evidence for decisions of a run folder: ``VIDEO.evidence.json``, which is complete after each video.
+"""The evidence for decisions of a run folder: ``VIDEO.evidence.json``, which is complete after each decision.
 
 A video is run again up to its last decision. Each decision is compared with what the reference has at its frame: a
 wrong text is contrasted with the right one, a turn that is missing or that nobody asked for with silence.
@@ -46,7 +46,7 @@ class ExplainedDecision:
 def explain_decisions(
     run: Path, worker_config: WorkerConfig, decisions: Sequence[tuple[Sample, Sequence[int]]], spec: WorkerSpec
 ) -> Generator[ExplainedDecision]:
-    """Explain the decisions of some videos at some frames, and write the evidence of each video.
+    """Explain the decisions of some videos at some frames, and write the evidence of each.
 
     Evidence that is there already is kept if model and sample are the same.
 
@@ -73,8 +73,8 @@ def explain_decisions(
             for decision in _explain_video(folder, worker_config, sample, missing, *loaded):
                 if decision.evidence is not None:
                     known[decision.frame] = decision.evidence
+                    write_evidence(path, replace(empty, decisions=tuple(known[frame] for frame in sorted(known))))
                 yield decision
-            write_evidence(path, replace(empty, decisions=tuple(known[frame] for frame in sorted(known))))
 
 
 def choose_target(output: FrameOutput, sample: Sample, *, has_updates: bool) -> Target | Contrast | None:

@@ -13,7 +13,7 @@ from stepscope.engine.records import FrameOutput
 from stepscope.eval.data.samples import Sample, Turn
 from stepscope.eval.diagnosis.evidence import choose_target
 from stepscope.eval.runs.folder import RunFolder, evidence_path
-from tests.support.data.batches import copies, make_worker_config, run_to_end, write_split
+from tests.support.data.batches import copies, load_letters, make_worker_config, run_to_end, write_split
 from tests.support.data.records import make_output
 from tests.support.streams.fakes import tiny_checkpoint
 
@@ -49,6 +49,20 @@ def test_the_decision_at_a_time_is_explained_beside_random_weights(
     assert f"(random weights {found.random_log_odds:+.2f})" in printed
     assert f" of {len(found.frames)} pictures" in printed
     assert not (run / "diagnosis.json").exists()
+
+
+def test_the_roots_with_the_most_consequences_are_explained(
+    run: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("stepscope.eval.cli.explain_command.import_encoder", load_letters)
+    monkeypatch.setattr("stepscope.eval.cli.explain_command.MAX_DECISIONS", 2)
+    assert explain(run, "--max-cost", "2.4") == 0
+    roots = json.loads((run / "diagnosis.json").read_text())["roots"]
+    largest = sorted(roots, key=lambda root: -root["num_consequences"])[:2]
+    found = read_evidence(evidence_path(run, "v0")).decisions
+    assert len(roots) > 2
+    assert [one.frame_index for one in found] == sorted(root["frame"] for root in largest)
+    assert f"evidence for 2 of {len(roots)} roots" in capfd.readouterr().out
 
 
 def test_a_video_without_reference_has_evidence_of_what_the_model_did(

@@ -277,10 +277,10 @@ class StreamController:
             return (yield from self.generate_own_turn(frame, image, should_speak, should_update))
         if not self.intervention.is_probed:
             return (yield from self.force_turn(frame, image, forced, should_speak, should_update))
-        context, state, num_items = self.context, self.state, self.draft_buffer.num_confirmed
+        context, state, mark = self.context, self.state, self.draft_buffer.mark(self.context.num_fed)
         num_fed, pending_ids = context.num_fed, list(context.pending_ids)
         own = yield from self.generate_own_turn(frame, image, should_speak, should_update)
-        self.draft_buffer.rewind(num_items)
+        self.draft_buffer.rewind(mark)
         context.num_fed, context.pending_ids, self.state = num_fed, pending_ids, state
         yield from self.force_turn(frame, image, forced, should_speak, should_update)
         return own

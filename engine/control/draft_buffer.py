@@ -110,6 +110,18 @@ class Trace:
         return next(number for number in range(context, -1, -1) if self.starts[number].eviction is None)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BufferMark:
+    """A place in a stream to go back to."""
+
+    num_items: int
+    """Confirmed items of the present context."""
+    num_fed: int
+    """Their tokens, with those that the context kept."""
+    num_passes: int
+    unverified: tuple[ComputedItem, ...]
+
+
 class DraftBuffer:
     """Feeds the items of one stream together with drafts, and verifies the drafts later.
 
@@ -201,16 +213,21 @@ class DraftBuffer:
         self.trace.contexts[-1] += accepted
         return accepted[-1]
 
-    @property
-    def num_confirmed(self) -> int:
-        """Confirmed items of the present context."""
-        return len(self.trace.contexts[-1])
+    def mark(self, num_fed: int) -> "BufferMark":
+        """Return the present place, at which the context has ``num_fed`` tokens, to go back to."""
+        return BufferMark(
+            num_items=len(self.trace.contexts[-1]),
+            num_fed=num_fed,
+            num_passes=self.counts.passes,
+            unverified=tuple(self._unverified),
+        )
 
-    def rewind(self, num_items: int) -> None:
-        """Keep the first ``num_items`` confirmed items of the present context; those after them are drafts again."""
-        context = self.trace.contexts[-1]
-        self._unverified.extendleft(reversed(context[num_items:]))
-        del context[num_items:]
+    def rewind(self, mark: "BufferMark") -> None:
+        """Go back to a place in the present context. The results that were there remain, without their cache."""
+        del self.trace.contexts[-1][mark.num_items :]
+        self._unverified = deque(mark.unverified)
+        if self.counts.passes > mark.num_passes:
+            self.trace.num_cached = min(self.trace.num_cached, mark.num_fed)
 
     def forward(
         self, items: Iterable[FeedItem], drafts: Iterator[FeedItem], *, num_cached: int, frame: int
@@ -225,10 +242,13 @@ class DraftBuffer:
         self._prior_trace = None  # the run has diverged from the earlier one
         recomputed: list[FeedItem] = []
         if self.trace.num_cached < num_cached:
-            # confirmed items come from an earlier run whose cache is gone: feed them again in this pass
-            yield from self._refeed_earlier(frame)
-            recomputed = [FeedItem(piece=computed.item.piece) for computed in self.trace.contexts[-1]]
-            num_cached = self.trace.starts[-1].num_kept
+            # confirmed items come from an earlier run or pass whose cache is gone: feed them again in this pass
+            num_kept = self.trace.starts[-1].num_kept
+            if self.trace.num_cached < max(num_kept, 1):
+                yield from self._refeed_earlier(frame)
+                self.trace.num_cached = num_kept
+            num_cached = self.trace.num_cached
+            recomputed = self._list_behind(num_cached - num_kept)
         self.context_end = num_cached
         fed: list[FeedItem] = []
         decision_positions, sample_positions, branches = list[int](), list[int](), list[Branch]()
@@ -268,6 +288,15 @@ class DraftBuffer:
         num_drafted = sum(item.is_draft for item in fed)
         num_tokens = self.context_end - num_cached + sum(len(branch.ids) for branch in branches)
         self.counts += PassCounts(passes=1, tokens=num_tokens, drafted=num_drafted)
+
+    def _list_behind(self, num_tokens: int) -> list[FeedItem]:
+        """Return the confirmed items of the present context behind its first tokens."""
+        found = list[FeedItem]()
+        for computed in self.trace.contexts[-1]:
+            if num_tokens <= 0:
+                found.append(FeedItem(piece=computed.item.piece))
+            num_tokens -= self.count_tokens((computed.item.piece,))
+        return found
 
     def _refeed_earlier(self, frame: int) -> Generator[Request | FrameOutput, Answer, None]:
         """Feed the contexts that the present one was cut out of, one pass each, and cut them again."""

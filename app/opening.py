@@ -160,7 +160,7 @@ def open_page(
         below = run.describe_lower_run(other)
         status = f"{clip.name}, {format_clock(clip.duration_s)}, the earlier run{below}."
         buttons = cancel_run(live)._replace(live=LiveRun.finished(run, other=other))
-        of_run = SliderThresholds(run.thresholds.speak, run.thresholds.update)
+        of_run = _slider_thresholds(run)
         run_view = show_run(run, status, encode=context.encode, other=other, says_next=True)
         strategy = run.config.context_strategy
         return PlayerView(clip=clip_view, run=run_view, buttons=buttons, thresholds=of_run, strategy=strategy)
@@ -358,9 +358,14 @@ def _show(
         clip=show_clip(run.clip, video, chosen=chosen, run=run),
         run=run_view,
         buttons=cancel_run(live)._replace(live=now),
-        thresholds=SliderThresholds(run.thresholds.speak, run.thresholds.update),
-        strategy=run.config.context_strategy,
+        thresholds=_slider_thresholds(run),
+        strategy=run.provenance.config.get("context_strategy", gr.skip()),
     )
+
+
+def _slider_thresholds(run: Run) -> SliderThresholds:
+    """Return the updates of the sliders; a threshold that the run does not name changes nothing."""
+    return SliderThresholds()._replace(**run.known_thresholds)
 
 
 def read_saved(context: AppContext, batches: BatchContext, name: str, video_id: str) -> Run:

@@ -54,8 +54,7 @@ def _params_of(run: Run) -> UrlParams:
     return {
         **clip,
         "run": run.digest,
-        "speak": format_threshold(run.config.speak_threshold),
-        "update": format_threshold(run.config.update_threshold),
+        **{name: format_threshold(value) for name, value in run.known_thresholds.items()},
         "context": run.config.context_strategy,
     }
 

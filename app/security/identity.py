@@ -35,7 +35,7 @@ current_user: ContextVar[str] = ContextVar("user", default="")
 """The user, or the address, of the request or event that is handled."""
 
 
-current_visitor: ContextVar[str] = ContextVar("visitor", default="")
+current_visitor: ContextVar[str] = ContextVar("visitor", default="nobody")
 """The signed-in user, or the window, whose event is handled."""
 
 

@@ -6,6 +6,7 @@ from contextlib import suppress
 from dataclasses import asdict, replace
 from datetime import datetime
 from pathlib import Path
+from secrets import token_hex
 from typing import Any, Final
 
 import gradio as gr
@@ -128,7 +129,8 @@ def stream_session(context: AppContext, batches: BatchContext, window: LiveWindo
 
 
 def _run(context: AppContext, batches: BatchContext, window: LiveWindow) -> Generator[LiveView]:
-    folder = unused_folder(batches.runs / f"live-{datetime.now():%Y%m%d-%H%M%S}")
+    secret = f"-{token_hex(8)}" if batches.recent.has_visitors else ""  # the name is the link
+    folder = unused_folder(batches.runs / f"live-{datetime.now():%Y%m%d-%H%M%S}{secret}")
     window.folder_name = folder.name
     origin = {"is_drawing": isinstance(window.source, FileSource) and is_drawing(window.source.path)}
     recording = LiveRecording(
@@ -139,6 +141,7 @@ def _run(context: AppContext, batches: BatchContext, window: LiveWindow) -> Gene
         source=window.source.name,
         scoring=asdict(batches.jobs.scoring) | dict(context.encoder) | origin,
     )
+    batches.recent.own_split(folder / OWN_SPLIT)
     session = window.session = LiveSession(
         context.checkpoint,
         window.source,

@@ -15,7 +15,7 @@ from typing import Any, Final
 from stepscope.app.core.references import digest_reference
 from stepscope.app.core.run import Run
 from stepscope.app.core.videos import Clip
-from stepscope.app.security.identity import current_user
+from stepscope.app.security.identity import current_user, share_upload
 from stepscope.engine.config import format_threshold
 from stepscope.engine.io.files import atomic_write
 from stepscope.engine.io.json_records import reading
@@ -155,6 +155,7 @@ class RecentSessions:
                 raise ValueError(f"the upload {video_id} is no longer on this server; upload it again")
             self._clips.move_to_end(video_id)
             self._keep_opened(video_id)
+            share_upload(clip.path.parent.name, self._name_visitor())
             return clip
 
     def _keep_opened(self, video_id: str) -> None:

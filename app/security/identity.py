@@ -88,6 +88,23 @@ def is_foreign_stream(scope: Scope) -> bool:
     return owner is not None and owner != signed_in(request)
 
 
+_upload_users: Final[dict[str, set[str]]] = {}
+"""The users of each upload, by the name of its folder, which is its digest."""
+
+
+def share_upload(folder: str, user: str) -> None:
+    """Let a user read an upload: its uploader, or one who has opened a link to it."""
+    _upload_users.setdefault(folder, set()).add(user)
+
+
+def is_foreign_upload(scope: Scope) -> bool:
+    """Return whether a request reads an upload that others alone may read, on a page with logins."""
+    if scope["type"] != "http" or getattr(scope.get("app"), "auth", None) is None:
+        return False
+    users = [_upload_users[part] for part in Path(scope["path"]).parts if part in _upload_users]
+    return any(signed_in(Request(scope)) not in known for known in users)
+
+
 def needs_login() -> bool:
     """Return whether this is a Space with OAuth, where typed names are not accepted."""
     return bool(os.environ.get("OAUTH_CLIENT_ID"))

@@ -111,8 +111,6 @@ class RecentSessions:
 
     References are kept separately from their uploads: two windows may show one upload with different references.
     ``name_visitor`` returns the user or window whose event is handled; empty on a page of one person.
-
-    Lists show the visitor's own uploads and recordings, and uploads that were opened by a link.
     """
 
     def __init__(self, name_visitor: Callable[[], str] = str) -> None:

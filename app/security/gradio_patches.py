@@ -23,14 +23,8 @@ from gradio.state_holder import SessionState, StateHolder
 from jinja2 import FunctionLoader
 from starlette.datastructures import FormData, Headers
 
-from stepscope.app.security.identity import (
-    claim_session,
-    client_address,
-    current_user,
-    current_visitor,
-    share_upload,
-    signed_in,
-)
+from stepscope.app.security import identity
+from stepscope.app.security.identity import claim_session, client_address, current_user, current_visitor, signed_in
 from stepscope.app.security.limits import declared_size
 from stepscope.engine.io.files import show_turns
 from stepscope.engine.turns import take_turns
@@ -258,8 +252,6 @@ def load_first(script: str) -> None:
 def remove_failed_uploads() -> None:
     """Let Gradio remove the files of an upload that is refused, that its client leaves, or that fills the disk.
 
-    Note the user of each other upload.
-
     They would count as uploads, and keep the disk full, for a day.
     """
     parse = GradioMultiPartParser.parse
@@ -273,8 +265,8 @@ def remove_failed_uploads() -> None:
                     file.close()
                 Path(file.name).unlink(missing_ok=True)
             raise
-        for file in form.getlist("files"):
-            share_upload(file.sha.hexdigest(), current_user.get())
+        for file in form.getlist("files"):  # whoever knows its digest could read it
+            identity.share_upload(file.sha.hexdigest(), current_user.get())
         return form
 
     setattr(GradioMultiPartParser, "parse", parse_or_remove)  # noqa: B010 - mypy refuses the assignment

@@ -79,15 +79,6 @@ def claim_session(session: str, user: str) -> bool:
     return owner == user
 
 
-def is_foreign_stream(scope: Scope) -> bool:
-    """Return whether a request reads the events of a session of another signed-in user."""
-    if scope["type"] != "http" or not scope["path"].endswith("/queue/data"):
-        return False
-    request = Request({"query_string": b"", **scope})
-    owner = _session_users.get(request.query_params.get("session_hash", ""))
-    return owner is not None and owner != signed_in(request)
-
-
 _upload_users: Final[dict[str, set[str]]] = {}
 """The users of each upload, by the name of its folder, which is its digest."""
 
@@ -97,12 +88,16 @@ def share_upload(folder: str, user: str) -> None:
     _upload_users.setdefault(folder, set()).add(user)
 
 
-def is_foreign_upload(scope: Scope) -> bool:
-    """Return whether a request reads an upload that others alone may read, on a page with logins."""
-    if scope["type"] != "http" or getattr(scope.get("app"), "auth", None) is None:
+def is_foreign(scope: Scope) -> bool:
+    """Return whether a request reads the events of a session, or an upload, of other signed-in users."""
+    if scope["type"] != "http":
         return False
-    users = [_upload_users[part] for part in Path(scope["path"]).parts if part in _upload_users]
-    return any(signed_in(Request(scope)) not in known for known in users)
+    request, parts = Request({"query_string": b"", **scope}), Path(scope["path"]).parts
+    has_users = getattr(scope.get("app"), "auth", None) is not None
+    owners = [_upload_users[part] for part in parts if has_users and part in _upload_users]
+    session = request.query_params.get("session_hash", "") if parts[-2:] == ("queue", "data") else None
+    owners += [{_session_users[session]}] if session in _session_users else []
+    return any(signed_in(request) not in users for users in owners)
 
 
 def needs_login() -> bool:

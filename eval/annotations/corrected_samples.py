@@ -5,19 +5,11 @@ conflict is listed, unless ``prefer`` names one of them: then that reviewer's pr
 """
 
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Final, Literal, get_args
 
 from stepscope.engine.dialogue import parse_update
-from stepscope.eval.annotations.corrections import (
-    Correction,
-    CorrectionKind,
-    TurnKey,
-    TurnName,
-    check_correction,
-    name_turns,
-)
+from stepscope.eval.annotations.corrections import Correction, CorrectionKind, TurnName, check_correction, name_turns
 from stepscope.eval.data.samples import Sample, Turn, turn_order
 
 Aspect = Literal["text", "time", "end", "presence"]
@@ -116,7 +108,7 @@ def apply_corrections(
     for number, correction in enumerate(corrections):
         found: list[_TurnDraft] = []
         try:
-            check_correction(sample, correction)
+            check_fits(sample, correction, drafts)
             found = _find_drafts(drafts, correction)
         except ValueError as error:
             unusable.append(UnusableCorrection(correction=correction, reason=str(error)))
@@ -167,7 +159,6 @@ class _TurnDraft:
     effective: dict[Aspect, dict[str, str | float]] = field(default_factory=dict)
     """The effective proposals per aspect; a reviewer who deletes the turn has no other proposals."""
     chosen: dict[Aspect, str | float | None] = field(default_factory=dict)
-    """The value of each aspect that ``_choose`` returns."""
 
     def propose(self, correction: Correction, number: int) -> None:
         reviewer = correction.reviewer
@@ -263,38 +254,21 @@ def _choose(proposals: Mapping[str, str | float], prefer: Sequence[str]) -> str 
     return next((proposals[reviewer] for reviewer in prefer if reviewer in proposals), None)
 
 
-def _find_drafts(drafts: dict[TurnKey, _TurnDraft], correction: Correction) -> list[_TurnDraft]:
+def _find_drafts(drafts: dict[tuple[str, int, str, int], _TurnDraft], correction: Correction) -> list[_TurnDraft]:
     key = correction.turn.key
     if correction.kind == "add" and key not in drafts:
         name = correction.turn
         turn = Turn(time_s=name.time_s, role=name.role, text=name.text)
         drafts[key] = _TurnDraft(name=name, turn=turn, source=None)
-    _check_known(correction, drafts)
     if correction.kind == "boundary":
         return [draft for other, draft in drafts.items() if other[:2] == key[:2]]
     return [drafts[key]]
 
 
-def list_known_turns(sample: Sample, corrections: Iterable[Correction]) -> set[TurnKey]:
-    """Return the keys of the turns of the source and of earlier corrections, which further corrections may name."""
-    known = {name.key for name in name_turns(sample.turns)}
-    for correction in corrections:
-        if correction.kind == "add":
-            with suppress(ValueError):
-                check_correction(sample, correction)
-                known.add(correction.turn.key)
-    return known
-
-
-def check_fits(sample: Sample, correction: Correction, known: set[TurnKey]) -> None:
-    """Raise ``ValueError`` unless a correction fits a sample, and names one of the ``known`` turns or adds one."""
+def check_fits(sample: Sample, correction: Correction, known: Container[object]) -> None:
+    """Raise ``ValueError`` unless a correction fits a sample, and adds a turn or names one whose key is ``known``."""
     check_correction(sample, correction)
-    if correction.kind != "add":
-        _check_known(correction, known)
-
-
-def _check_known(correction: Correction, known: Container[TurnKey]) -> None:
-    if correction.turn.key not in known:
+    if correction.kind != "add" and correction.turn.key not in known:
         raise ValueError(
             f"the reference has no {correction.turn.role} turn {correction.turn.text!r} at "
             f"{correction.turn.time_s:g} s; the source has changed since the correction"

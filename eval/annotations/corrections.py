@@ -16,7 +16,6 @@ from stepscope.eval.data.samples import Role, Sample, Turn, is_inside
 CorrectionKind = Literal["text", "time", "update", "boundary", "add", "delete", "span"]
 Verdict = Literal["correct", "redundant", "missed", "early or late", "wrong text", "reference wrong", "unclear"]
 """A reviewer's judgement of an event."""
-TurnKey = tuple[str, int, str, int]
 VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
 CORRECTION_KINDS: tuple[CorrectionKind, ...] = get_args(CorrectionKind)
 
@@ -41,7 +40,7 @@ class TurnName:
         object.__setattr__(self, "text", replace_surrogates(self.text))
 
     @property
-    def key(self) -> TurnKey:
+    def key(self) -> tuple[str, int, str, int]:
         """The values by which two names are compared."""
         return self.role, round(self.time_s * 1000), self.text, self.number
 
@@ -78,7 +77,7 @@ class Correction:
 
 def name_turns(turns: Iterable[Turn]) -> tuple[TurnName, ...]:
     """Return the names of turns, in their order."""
-    seen: dict[TurnKey, int] = {}
+    seen: dict[tuple[str, int, str, int], int] = {}
     names = []
     for turn in turns:
         name = TurnName(role=turn.role, time_s=turn.time_s, text=turn.text)

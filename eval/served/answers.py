@@ -173,8 +173,7 @@ def read_text(
 def split_reasoning(text: str, *, is_opened_by_prompt: bool = False) -> tuple[str, str | None]:
     """Return the reasoning of a text, and the message around it; None if its reasoning has no end.
 
-    Worked example: ``Go <think>a</think> left.`` has the reasoning ``a`` and the message ``Go left.``; with
-    ``is_opened_by_prompt`` the reasoning is all before ``left.``
+    Worked example: ``Go <think>a</think> left.`` gives ``a`` and ``Go left.``, or ``left.`` if ``is_opened_by_prompt``.
     """
     closings = list(_CLOSING.finditer(text))
     start, end = closings[-1].span() if closings else (0, 0)

@@ -23,13 +23,8 @@ from stepscope.app.reviews.store import read_review, redo, undo
 from stepscope.app.security.identity import needs_login, reviewer_of, signed_in, typed_name
 from stepscope.engine.errors import EngineError
 from stepscope.engine.io.files import replace_surrogates, replace_surrogates_in
-from stepscope.eval.annotations.corrected_samples import (
-    CorrectedSample,
-    apply_corrections,
-    check_fits,
-    list_known_turns,
-)
-from stepscope.eval.annotations.corrections import TurnKey, TurnName, name_turns
+from stepscope.eval.annotations.corrected_samples import CorrectedSample, apply_corrections, check_fits
+from stepscope.eval.annotations.corrections import TurnName, name_turns
 from stepscope.eval.data.samples import Sample
 from stepscope.eval.data.vocabulary import Vocabulary, read_vocabulary
 
@@ -118,14 +113,13 @@ def _store_action(
         return done
     action = _to_action(replace_surrogates_in(fields), reviewer=reviewer, video_id=video_id)
     check_verdict(action)
-    correction = action.correction
-    if correction is not None:
+    if (correction := action.correction) is not None:
         if sample is None:
             raise ValueError("this video has no reference to correct")
         check_fits(sample, correction, known())
     stored = reviews.store.append(action)
-    if correction is not None and correction.kind == "add":
-        known().add(correction.turn.key)
+    if correction is not None:
+        known().add(correction.turn.key)  # of an addition; the others are known
     return stored
 
 
@@ -146,16 +140,15 @@ def _to_action(fields: Mapping[str, Any], *, reviewer: str, video_id: str) -> Ac
         raise ValueError(f"{where}: {first['msg']}".removeprefix(": Value error, ")) from error
 
 
-def _list_known_turns(reviews: ReviewContext, sample: Sample | None, *, only: str | None) -> set[TurnKey]:
-    """Return the turns that a reviewer's corrections may name: those that they see, in blind mode their own.
+def _list_known_turns(reviews: ReviewContext, sample: Sample | None, *, only: str | None) -> set[object]:
+    """Return the keys of the turns that a reviewer's corrections may name: those that they see, when blind their own.
 
-    A correction that collides with another's is stored, so that no refusal reveals it; the reviews tab lists it to
-    settle.
+    A collision with another's is stored, so that no refusal reveals it; the reviews tab lists it to settle.
     """
     if sample is None:
         return set()
-    before = read_review(reviews.store, video_id=sample.video_id, only=only).corrections
-    return list_known_turns(sample, before.get(sample.video_id, ()))
+    before = read_review(reviews.store, video_id=sample.video_id, only=only).corrections.get(sample.video_id, ())
+    return {name.key for name in (*name_turns(sample.turns), *(one.turn for one in before if one.kind == "add"))}
 
 
 def _event_key(action: Action) -> str | None:

@@ -20,7 +20,7 @@ from stepscope.app.reviews.store import open_store
 from stepscope.app.security.gradio_patches import MAX_EVENTS
 from stepscope.app.security.guard import MAX_FAILURES, RequestGuard
 from stepscope.app.security.hosts import PROXY_HEADERS, HostRules, find_refusal
-from stepscope.app.security.identity import claim_session, share_upload, current_user
+from stepscope.app.security.identity import claim_session, current_user, share_upload
 from stepscope.app.security.limits import MAX_BODY_BYTES, MAX_JSON_SIGNS
 from tests.support.data.batches import copies, write_split
 from tests.support.pages.browser import serve

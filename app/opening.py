@@ -21,6 +21,7 @@ from stepscope.app.core.run import PAGE_SCORING, Run
 from stepscope.app.core.saved import read_saved_run
 from stepscope.app.core.videos import Clip, find_split_clip, sample_clip
 from stepscope.app.formatting import as_sentence, format_clock
+from stepscope.app.security.identity import current_visitor, share_upload
 from stepscope.app.web.views import (
     Buttons,
     ClipView,
@@ -178,7 +179,9 @@ def open_page(
 def find_linked_clip(context: AppContext, link: Mapping[str, str]) -> Clip:
     """Return the upload, or the video of a split or of the bundled ones. Raises ``ValueError`` if there is none."""
     if "upload" in link:
-        return context.recent.find_clip(link["upload"])
+        clip = context.recent.find_clip(link["upload"])
+        share_upload(clip.path.parent.name, current_visitor.get())
+        return clip
     video_id = link.get("video", "")
     return (
         find_split_clip(context.splits, link["split"], video_id)

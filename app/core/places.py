@@ -15,7 +15,6 @@ from typing import Any, Final
 from stepscope.app.core.references import digest_reference
 from stepscope.app.core.run import Run
 from stepscope.app.core.videos import Clip
-from stepscope.app.security.identity import current_user, share_upload
 from stepscope.engine.config import format_threshold
 from stepscope.engine.io.files import atomic_write
 from stepscope.engine.io.json_records import reading
@@ -153,7 +152,6 @@ class RecentSessions:
                 raise ValueError(f"the upload {video_id} is no longer on this server; upload it again")
             self._clips.move_to_end(video_id)
             self._keep_opened(video_id)
-            share_upload(clip.path.parent.name, self._name_visitor())
             return clip
 
     def _keep_opened(self, video_id: str) -> None:
@@ -169,12 +167,12 @@ class RecentSessions:
         visitor = self._name_visitor()
         return not visitor or (visitor, opened) in self._opened
 
-    def own_split(self, split: Path) -> None:
-        """List a split for the visitor; on a page of several people, keep its first owner beside it."""
+    def own_split(self, split: Path, user: str) -> None:
+        """List a split for the visitor; on a page of several people, keep its first user or address beside it."""
         self._keep_opened(str(split))
         if self.has_visitors and not (owner := split.with_suffix(OWNER)).exists():
             with atomic_write(owner) as file:
-                file.write(current_user.get() or "unknown")
+                file.write(user or "unknown")
 
     def is_split_listed(self, split: Path) -> bool:
         """Return whether a list may show a split and its runs: it is the page's, or the visitor's own."""

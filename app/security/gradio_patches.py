@@ -17,7 +17,7 @@ import gradio as gr
 from anyio import CapacityLimiter
 from gradio import processing_utils
 from gradio.queueing import Event, Queue
-from gradio.route_utils import GradioMultiPartParser
+from gradio.route_utils import GradioMultiPartParser, GradioUploadFile
 from gradio.routes import templates
 from gradio.state_holder import SessionState, StateHolder
 from jinja2 import FunctionLoader
@@ -266,7 +266,8 @@ def remove_failed_uploads() -> None:
                 Path(file.name).unlink(missing_ok=True)
             raise
         for file in form.getlist("files"):  # whoever knows its digest could read it
-            identity.share_upload(file.sha.hexdigest(), current_user.get())
+            if isinstance(file, GradioUploadFile):
+                identity.share_upload(file.sha.hexdigest(), current_user.get())
         return form
 
     setattr(GradioMultiPartParser, "parse", parse_or_remove)  # noqa: B010 - mypy refuses the assignment

@@ -95,8 +95,9 @@ def is_foreign(scope: Scope) -> bool:
     request, parts = Request({"query_string": b"", **scope}), Path(scope["path"]).parts
     has_users = getattr(scope.get("app"), "auth", None) is not None
     owners = [_upload_users[part] for part in parts if has_users and part in _upload_users]
-    session = request.query_params.get("session_hash", "") if parts[-2:] == ("queue", "data") else None
-    owners += [{_session_users[session]}] if session in _session_users else []
+    session = request.query_params.get("session_hash", "")
+    if parts[-2:] == ("queue", "data") and session in _session_users:
+        owners.append({_session_users[session]})
     return any(signed_in(request) not in users for users in owners)
 
 

@@ -108,8 +108,9 @@ class Fields:
     def read_index(self, name: str) -> int:
         """Return a whole number that is not negative."""
         value = self.record.get(name)
-        is_whole = isinstance(value, float) and value.is_integer()  # JSON of JavaScript and pandas writes 10.0
-        return check_index(f"{self.path_prefix}{name}", int(value) if is_whole else value)
+        if isinstance(value, float) and value.is_integer():
+            value = int(value)  # pandas writes 10.0
+        return check_index(f"{self.path_prefix}{name}", value)
 
     def check_length(self, name: str, num_frames: int, fps: float) -> None:
         """Raise ``ValueError`` that names a field if a sample is longer than a day, or has too many frames."""

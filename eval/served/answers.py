@@ -178,9 +178,9 @@ def split_reasoning(text: str, *, is_opened_by_prompt: bool = False) -> tuple[st
     closings = list(_CLOSING.finditer(text))
     start, end = closings[-1].span() if closings else (0, 0)
     inner = None if is_opened_by_prompt else _INNER.search(text, 0, closings[0].start() if closings else 0)
-    if inner and (head := text[: inner.start()]).strip():
+    if inner and (lead := text[: inner.start()].rstrip()):
         inside, message = split_reasoning(text[inner.start() :])
-        return inside, None if message is None else f"{head.rstrip()} {message}".rstrip()
+        return inside, None if message is None else f"{lead} {message}".rstrip()
     inside, message = text[:start], text[end:]
     if _OPENING.match(message):
         return text, None

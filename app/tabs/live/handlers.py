@@ -20,6 +20,7 @@ from stepscope.app.core.run import Run, check_has_task, check_task_text, write_t
 from stepscope.app.core.videos import Clip, is_drawing
 from stepscope.app.formatting import as_sentence, format_clock
 from stepscope.app.opening import open_moment
+from stepscope.app.security.identity import current_user
 from stepscope.app.tabs.live.views import LiveView, show_message, show_status, with_buttons
 from stepscope.app.tabs.live.window import LiveWindow, LiveWindows
 from stepscope.app.web.views import COPIED, PlayerView, status_line
@@ -141,7 +142,7 @@ def _run(context: AppContext, batches: BatchContext, window: LiveWindow) -> Gene
         source=window.source.name,
         scoring=asdict(batches.jobs.scoring) | dict(context.encoder) | origin,
     )
-    batches.recent.own_split(folder / OWN_SPLIT)
+    batches.recent.own_split(folder / OWN_SPLIT, current_user.get())
     session = window.session = LiveSession(
         context.checkpoint,
         window.source,

@@ -61,7 +61,7 @@ def add_upload(batches: BatchContext, upload: Path) -> str:
             if not kept.exists():
                 _make_room(batches, folder)
             os.replace(Path(written, kept.name), kept)
-            batches.recent.own_split(kept)
+            batches.recent.own_split(kept, current_user.get())
             splits[upload.stem] = Split(path=kept, entries=entries, digest=digest_file(kept))
     return upload.stem
 

@@ -204,7 +204,7 @@ def test_a_visitor_finds_the_own_uploads_and_their_runs_in_lists_and_not_those_o
         return [*batches.listed_splits()], batches.listed_runs(), batches.newest_run(), sources
 
     mine = (["split", "mine"], ["a"], "a", ["split: split", "split: mine"])
-    nothing = (["split"], [], None, ["split: split"])
+    nothing: tuple[object, ...] = (["split"], [], None, ["split: split"])
     assert listed() == mine
     visitor[0] = "window 2"
     assert listed() == nothing

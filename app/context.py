@@ -47,7 +47,6 @@ class AppContext:
     bundled_run: BundledRun | None = None
     """The saved run of the bundled videos; None if the page's runs would differ from it."""
     max_duration_s: float
-    """Maximum duration of an upload, in seconds."""
     model_warning: str = ""
     """Warning about the model, shown with uploads; empty for a checkpoint other than the bundled one."""
     encoder: Mapping[str, str] = field(default_factory=dict)
@@ -58,7 +57,6 @@ class AppContext:
     """Uploads and runs that a link can reopen."""
     recordings: RecordingCache = field(default_factory=RecordingCache)
     streams: ActiveStreams = field(default_factory=ActiveStreams)
-    """Active streams, from which players fetch frames."""
     remote: RemoteModel | None = None
     """The model in another process, on ZeroGPU; None if the model of ``checkpoint`` runs in this one."""
     model_use: ModelUse = field(default_factory=ModelUse)

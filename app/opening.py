@@ -21,6 +21,7 @@ from stepscope.app.core.run import PAGE_SCORING, Run
 from stepscope.app.core.saved import read_saved_run
 from stepscope.app.core.videos import Clip, find_split_clip, sample_clip
 from stepscope.app.formatting import as_sentence, format_clock
+from stepscope.app.security.identity import current_visitor, share_upload
 from stepscope.app.web.views import (
     Buttons,
     ClipView,
@@ -160,7 +161,7 @@ def open_page(
         below = run.describe_lower_run(other)
         status = f"{clip.name}, {format_clock(clip.duration_s)}, the earlier run{below}."
         buttons = cancel_run(live)._replace(live=LiveRun.finished(run, other=other))
-        of_run = SliderThresholds(run.thresholds.speak, run.thresholds.update)
+        of_run = _slider_thresholds(run)
         run_view = show_run(run, status, encode=context.encode, other=other, says_next=True)
         strategy = run.config.context_strategy
         return PlayerView(clip=clip_view, run=run_view, buttons=buttons, thresholds=of_run, strategy=strategy)
@@ -178,7 +179,9 @@ def open_page(
 def find_linked_clip(context: AppContext, link: Mapping[str, str]) -> Clip:
     """Return the upload, or the video of a split or of the bundled ones. Raises ``ValueError`` if there is none."""
     if "upload" in link:
-        return context.recent.find_clip(link["upload"])
+        clip = context.recent.find_clip(link["upload"])
+        share_upload(clip.path.parent.name, current_visitor.get())
+        return clip
     video_id = link.get("video", "")
     return (
         find_split_clip(context.splits, link["split"], video_id)
@@ -358,9 +361,14 @@ def _show(
         clip=show_clip(run.clip, video, chosen=chosen, run=run),
         run=run_view,
         buttons=cancel_run(live)._replace(live=now),
-        thresholds=SliderThresholds(run.thresholds.speak, run.thresholds.update),
-        strategy=run.config.context_strategy,
+        thresholds=_slider_thresholds(run),
+        strategy=run.provenance.config.get("context_strategy", gr.skip()),
     )
+
+
+def _slider_thresholds(run: Run) -> SliderThresholds:
+    """Return the updates of the sliders; a threshold that the run does not name changes nothing."""
+    return SliderThresholds()._replace(**run.known_thresholds)
 
 
 def read_saved(context: AppContext, batches: BatchContext, name: str, video_id: str) -> Run:

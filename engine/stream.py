@@ -40,7 +40,6 @@ class StreamRequest:
     video_id: str
     """Copied to the events of the video."""
     features: Iterable[FrameFeatures]
-    """The embedded frames, in order."""
     task: Task = field(default_factory=Task)
     fps: float | None = None
     """Sampled frames per second, if not those of the configuration."""

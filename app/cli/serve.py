@@ -141,6 +141,7 @@ def serve(options: PageOptions) -> None:
             ),
             takes_paths=rules.is_local,
             private=private,
+            recent=recent,
             marks=partial(read_marks, store, is_blind=options.blind),
             correct=partial(correct_sample, store, is_blind=options.blind),
         )

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from stepscope.app.core.job_queue import JobQueue
+from stepscope.app.core.places import RecentSessions
 from stepscope.app.core.saved import BUNDLED_NAME
 from stepscope.app.formatting import shorten_ids
 from stepscope.engine.io.files import replace_surrogates
@@ -54,6 +55,8 @@ class BatchContext:
     """Files that must never be served: the review store and the passwords."""
     marks: Callable[[], Marks] = dict
     """Returns the verdicts and tags of the reviewers, by event; empty in blind mode."""
+    recent: RecentSessions = field(default_factory=RecentSessions)
+    """Knows which splits lists show to a visitor."""
     correct: Callable[[Sample], CorrectedSample] = field(default=partial(apply_corrections, corrections=()))
     """Returns a sample with the corrections of the reviewers; in blind mode without any."""
 
@@ -72,7 +75,20 @@ class BatchContext:
 
     def listed_runs(self, shown: str | None = None) -> list[str]:
         """Return the runs that lists offer, as ``run_names``: those that are not archived, and the shown one."""
-        return [name for name in self.run_names() if name == shown or not _is_archived(self.folder(name))]
+        return [name for name in self.visible_runs() if name == shown or not _is_archived(self.folder(name))]
+
+    def visible_runs(self) -> list[str]:
+        """Return the runs whose splits lists show to the visitor, as ``run_names``, and those with a damaged file."""
+        return [name for name in self.run_names() if not self.recent.has_visitors or self._is_visible(name)]
+
+    def _is_visible(self, name: str) -> bool:
+        with suppress(ValueError, OSError):
+            return self.recent.is_split_listed(Path(str(self.settings_of(name).get("split") or OWN_SPLIT)))
+        return True
+
+    def listed_splits(self) -> dict[str, Split]:
+        """Return the splits that lists show to the visitor, by name."""
+        return {name: split for name, split in self.splits.items() if self.recent.is_split_listed(split.path)}
 
     def folder(self, name: str) -> Path:
         """Return the folder of a run by its name; a run of the user goes before the bundled one of the same name."""
@@ -161,9 +177,9 @@ class BatchContext:
 
     def newest_run(self) -> str | None:
         """Return the run to open: that of an active job, else the newest with scores, else the newest."""
-        names, active = self.listed_runs(), self.jobs.active_jobs()
-        if active:
-            return active[0].name
+        names, active = self.listed_runs(), [job.name for job in self.jobs.active_jobs()]
+        if found := [name for name in active if name in names]:
+            return found[0]
         return next((name for name in names if _is_scored(self.folder(name))), names[0] if names else None)
 
     def compare(self, name: str, other: str, *, encode: Encode) -> Comparison:

@@ -32,7 +32,6 @@ class Cancellable:
     is_cancelled: bool = False
     """Whether it must end at its next frame, or not start at all."""
     ended: Event = field(default_factory=Event)
-    """Set after the last output."""
 
     def stop(self) -> None:
         """Cancel the work, and wait until it has ended if it was started."""
@@ -61,7 +60,6 @@ class LiveRun(Cancellable):
     run: Run | None = None
     """The run; None before it starts, and without outputs while it streams."""
     increments: "StreamIncrements | None" = None
-    """The outputs so far, while it streams."""
     recording: Recording | None = None
     """Cached features and KV cache for fast re-runs with new thresholds; None if it is too large or was evicted."""
     other: Run | None = None

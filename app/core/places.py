@@ -7,6 +7,7 @@ this server: ``RecentSessions`` keeps them up to a limit.
 import math
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from threading import Lock
 from typing import Any, Final
@@ -15,7 +16,10 @@ from stepscope.app.core.references import digest_reference
 from stepscope.app.core.run import Run
 from stepscope.app.core.videos import Clip
 from stepscope.engine.config import format_threshold
+from stepscope.engine.io.files import atomic_write
+from stepscope.engine.io.json_records import reading
 from stepscope.eval.data.samples import Sample
+from stepscope.eval.runs.folder import OWNER
 
 MAX_CLIPS: Final = 100
 MAX_OPENED: Final = 10_000
@@ -54,8 +58,7 @@ def _params_of(run: Run) -> UrlParams:
     return {
         **clip,
         "run": run.digest,
-        "speak": format_threshold(run.config.speak_threshold),
-        "update": format_threshold(run.config.update_threshold),
+        **{name: format_threshold(value) for name, value in run.known_thresholds.items()},
         "context": run.config.context_strategy,
     }
 
@@ -154,10 +157,28 @@ class RecentSessions:
     def _keep_opened(self, video_id: str) -> None:
         _keep(self._opened, (self._name_visitor(), video_id), None, limit=MAX_OPENED)
 
-    def is_listed(self, video_id: str) -> bool:
-        """Return whether a list may show an upload to the visitor, who has uploaded it or opened a link to it."""
+    @property
+    def has_visitors(self) -> bool:
+        """Whether several people use the page."""
+        return self._name_visitor() != ""
+
+    def is_listed(self, opened: str) -> bool:
+        """Return whether a list may show an upload, by its id, to the visitor, who has uploaded it or opened a link."""
         visitor = self._name_visitor()
-        return not visitor or (visitor, video_id) in self._opened
+        return not visitor or (visitor, opened) in self._opened
+
+    def own_split(self, split: Path, user: str) -> None:
+        """List a split for the visitor; on a page of several people, keep its first user or address beside it."""
+        self._keep_opened(str(split))
+        if self.has_visitors and not (owner := split.with_suffix(OWNER)).exists():
+            with atomic_write(owner) as file:
+                file.write(user or "unknown")
+
+    def is_split_listed(self, split: Path) -> bool:
+        """Return whether a list may show a split and its runs: it is the page's, or the visitor's own."""
+        with suppress(ValueError):  # nobody's while its owner cannot be read
+            return self.is_listed(str(split)) or read_owner(split) in ("", self._name_visitor())
+        return False
 
     def find_reference(self, video_id: str, digest: str | None = None) -> Sample | None:
         """Return the reference of an upload by digest, or its latest one; None if there is none."""
@@ -172,6 +193,13 @@ class RecentSessions:
         with self._lock:
             run = self._runs.get(digest or "")
             return run if run is not None and run.clip.video_id == clip.video_id else None
+
+
+def read_owner(split: Path) -> str:
+    """Return the first owner of a split; empty for one of the page. Raises ``ValueError`` if unreadable."""
+    with suppress(FileNotFoundError), reading(split.with_suffix(OWNER)):
+        return split.with_suffix(OWNER).read_text(encoding="utf-8")
+    return ""
 
 
 def _keep(kept: OrderedDict[Any, Any], key: object, value: object, *, limit: float = MAX_CLIPS) -> None:

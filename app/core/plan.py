@@ -40,7 +40,6 @@ class StreamPlan:
     num_frames: int | None = None
     """Frames to stream; None for all."""
     max_duration_s: float = math.inf
-    """Maximum duration of an upload, in seconds."""
 
 
 class RemoteModel(Protocol):

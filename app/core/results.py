@@ -69,7 +69,6 @@ class VideoFilter(NamedTuple):
     """Order and selection of the videos in the table."""
 
     order: str
-    """One of ``ORDERS``."""
     videos: frozenset[str] | None = None
     """Ids of the selected videos; None for all."""
 

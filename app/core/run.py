@@ -137,6 +137,12 @@ class Run:
         return Thresholds(speak=self.config.speak_threshold, update=self.config.update_threshold)
 
     @property
+    def known_thresholds(self) -> dict[str, float]:
+        """The thresholds by name, without those that a recorded or imported run does not name."""
+        thresholds = {name: self.provenance.threshold(name) for name in ("speak", "update")}
+        return {name: value for name, value in thresholds.items() if value is not None}
+
+    @property
     def reached_s(self) -> float:
         """Time of the last frame, in seconds."""
         return self.outputs[-1].time_s if self.outputs else 0.0

@@ -39,7 +39,6 @@ class Clip:
     path: Path
     """Its file; an empty path if there is none, as in a recorded run."""
     fps: float
-    """Sampled frames per second."""
     num_frames: int
     duration_s: float
     sample: Sample | None = None

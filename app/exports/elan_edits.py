@@ -19,6 +19,7 @@ from xml.etree import ElementTree
 
 from stepscope.app.exports.elan import ORIGIN_PROPERTIES, escape_control_chars
 from stepscope.app.exports.spans import TURN_DURATION_MS, Span, split_lanes, to_ms
+from stepscope.engine.dialogue import parse_update
 from stepscope.engine.io.files import load_json, open_file
 from stepscope.engine.plurals import format_count
 from stepscope.eval.annotations.corrected_samples import CorrectedTurn, apply_corrections
@@ -213,6 +214,7 @@ def _annotations(
             time_s = _snap_to_frame((int(time_ms) + shift_ms) / 1000, sample.fps)
             if int(time_ms) == 0:
                 time_s = early_s.get(text, time_s)
+            text = _write_plainly(role, text)
             has_end = end_ms is not None and _TIME.fullmatch(end_ms)
             end_s = _snap_to_frame((int(end_ms) + shift_ms) / 1000, sample.fps) if end_ms and has_end else None
             found.append(_Annotation(role=role, time_s=time_s, text=text, end_s=end_s))
@@ -265,7 +267,8 @@ def _find_changes(
     Unmatched turns are deletions, unmatched annotations additions. ``numbers`` has the largest number of each turn key
     and is updated by additions.
     """
-    old = {place: (escape_control_chars(turn.turn.text), to_ms(turn.turn.time_s)) for place, turn in enumerate(turns)}
+    texts = [_write_plainly(turn.turn.role, escape_control_chars(turn.turn.text)) for turn in turns]
+    old = {place: (texts[place], to_ms(turn.turn.time_s)) for place, turn in enumerate(turns)}
     new = {place: (found.text, found.start_ms) for place, found in enumerate(annotations)}
     ends_ms = {int(span.text): span.end_ms for lane in lanes for span in lane}
     found: list[Correction] = []
@@ -287,6 +290,11 @@ def _find_changes(
         if annotations[place].is_long:
             found.append(_set_span(name, annotations[place], reviewer))
     return found
+
+
+def _write_plainly(role: str, text: str) -> str:
+    """Return a text, of an update without the spaces that may surround its parts."""
+    return str(parse_update(text) or text) if role == "update" else text
 
 
 def _find_span(turn: CorrectedTurn, end_ms: int, found: _Annotation, reviewer: str) -> list[Correction]:

@@ -24,7 +24,6 @@ class PredictionRow:
     video_id: str
     frame_index: int
     time_s: float
-    """Time of the frame in seconds."""
     role: str
     """``update`` or ``assistant``."""
     text: str
@@ -66,9 +65,7 @@ class StateRow:
     """Empty for the assistant."""
     step_name: str
     start_s: float
-    """Start in seconds."""
     end_s: float
-    """End in seconds."""
     state: str
     """``not_started``, ``in_progress`` or ``completed``; of the assistant its own word, such as ``standby``."""
 
@@ -83,9 +80,7 @@ class VerdictRow:
     event_kind: str
     """``generated``, ``update``, ``reference`` or ``state``."""
     event_role: str
-    """Role of the speaker."""
     event_time_s: float
-    """Start of the event in seconds."""
     event_text: str
     reviewer: str
     verdict: str
@@ -119,7 +114,6 @@ class CorrectionRow:
     kind: str
     """``text``, ``time``, ``update``, ``boundary``, ``add``, ``delete`` or ``span``."""
     role: str
-    """Role of the corrected turn."""
     time_s: float
     """Start of the turn in the source, in seconds."""
     text: str

@@ -56,7 +56,7 @@ def replace_folder(out: Path) -> Iterator[Path]:
         write_json(new / MARKER, {"entries": sorted([MARKER, *_list_files(new)])})
         if out.exists():
             out.rename(old)
-            _check_published(old, out)  # here, where nobody can put a file into it any more
+            _check_published(old, out)  # after the renaming, so that no file can be added any more
         new.rename(out)
         shutil.rmtree(old, ignore_errors=True)
 

@@ -19,7 +19,6 @@ MAX_CAPTION: Final = 500
 MAX_STORY_BYTES: Final = 64 * 2**10
 """Maximum size of a story file: ten moments of the longest captions and names need about half of it."""
 PICTURES: Final = "story"
-"""Folder of the pictures."""
 MARKDOWN: Final = "story.md"
 _PICTURE_SIDE: Final = 960
 _Name = Annotated[str, Field(min_length=1, max_length=1000)]
@@ -31,9 +30,7 @@ class StoryMoment(BaseModel):
     model_config = ConfigDict(frozen=True)
 
     run: _Name
-    """Name of the run folder."""
     video: _Name
-    """Id of the video."""
     time_s: Annotated[float, Field(ge=0, le=1e6)]
     caption: Annotated[str, Field(max_length=MAX_CAPTION)] = ""
     event: Annotated[str, Field(max_length=1000)] | None = None

@@ -44,7 +44,6 @@ class Source:
     """The videos to publish, in order."""
     scoring: ScoreSettings
     encode: Encode
-    """Text encoder of the scores."""
     encoder: Mapping[str, str]
     """Its name, version and digest, with the keys of ``metrics.json``."""
 

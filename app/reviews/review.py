@@ -26,7 +26,6 @@ class Opinion:
     paired_with: Mapping[str, str] = field(default_factory=dict)
     """Key of the matched event, by part (``verdict``, ``tags``, ``note``), for parts that were given to a pair."""
     action: Action | None = None
-    """The last action that contributed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,12 +17,13 @@ import gradio as gr
 from anyio import CapacityLimiter
 from gradio import processing_utils
 from gradio.queueing import Event, Queue
-from gradio.route_utils import GradioMultiPartParser
+from gradio.route_utils import GradioMultiPartParser, GradioUploadFile
 from gradio.routes import templates
 from gradio.state_holder import SessionState, StateHolder
 from jinja2 import FunctionLoader
 from starlette.datastructures import FormData, Headers
 
+from stepscope.app.security import identity
 from stepscope.app.security.identity import claim_session, client_address, current_user, current_visitor, signed_in
 from stepscope.app.security.limits import declared_size
 from stepscope.engine.io.files import show_turns
@@ -264,6 +265,9 @@ def remove_failed_uploads() -> None:
                     file.close()
                 Path(file.name).unlink(missing_ok=True)
             raise
+        for file in form.getlist("files"):  # whoever knows its digest could read it
+            if isinstance(file, GradioUploadFile):
+                identity.share_upload(file.sha.hexdigest(), current_user.get())
         return form
 
     setattr(GradioMultiPartParser, "parse", parse_or_remove)  # noqa: B010 - mypy refuses the assignment

@@ -12,7 +12,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from stepscope.app.failures import describe_failure, log_failure
 from stepscope.app.security.hosts import SAFE_METHODS, HostGuard, HostRules, refuse
-from stepscope.app.security.identity import client_address, current_user, is_foreign_stream, lacks_login, name_user
+from stepscope.app.security.identity import client_address, current_user, is_foreign, lacks_login, name_user
 from stepscope.app.security.limits import BodyLimit, BodyRefusedError, ConnectionLimit
 from stepscope.engine.io.files import is_disk_full
 
@@ -82,8 +82,8 @@ class LoginThrottle:
             if scope["type"] == "http" and scope["method"] not in SAFE_METHODS:
                 is_refused = lacks_login(scope)
                 current_user.set(name_user(scope))
-            if is_foreign_stream(scope):
-                await refuse(403, "this session is of another user")(scope, receive, send)
+            if is_foreign(scope):
+                await refuse(403, "this is of another user")(scope, receive, send)
                 return
             await (refuse(401, "log in first") if is_refused else self._app)(scope, receive, send)
             return

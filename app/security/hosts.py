@@ -46,7 +46,6 @@ LOOPBACK: Final = ("127.0.0.1", "localhost", "::1")
 SAFE_METHODS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 _DEFAULT_PORTS: Final = {"http": ":80", "https": ":443"}
 PROXY_HEADERS: Final = ("forwarded", "via", "x-forwarded-for", "x-forwarded-host", "x-real-ip")
-"""Headers that proxies add."""
 BEHIND_PROXY: Final = (
     "this page serves its own machine only, and this request came through a proxy; start the page with "
     "--allowed-host NAME, where NAME is the host in the address bar"

@@ -35,7 +35,7 @@ current_user: ContextVar[str] = ContextVar("user", default="")
 """The user, or the address, of the request or event that is handled."""
 
 
-current_visitor: ContextVar[str] = ContextVar("visitor", default="")
+current_visitor: ContextVar[str] = ContextVar("visitor", default="nobody")
 """The signed-in user, or the window, whose event is handled."""
 
 
@@ -79,13 +79,26 @@ def claim_session(session: str, user: str) -> bool:
     return owner == user
 
 
-def is_foreign_stream(scope: Scope) -> bool:
-    """Return whether a request reads the events of a session of another signed-in user."""
-    if scope["type"] != "http" or not scope["path"].endswith("/queue/data"):
+_upload_users: Final[dict[str, set[str]]] = {}
+"""The users of each upload, by the name of its folder, which is its digest."""
+
+
+def share_upload(folder: str, user: str) -> None:
+    """Let a user read an upload: its uploader, or one who has opened a link to it."""
+    _upload_users.setdefault(folder, set()).add(user)
+
+
+def is_foreign(scope: Scope) -> bool:
+    """Return whether a request reads the events of a session, or an upload, of other signed-in users."""
+    if scope["type"] != "http":
         return False
-    request = Request({"query_string": b"", **scope})
-    owner = _session_users.get(request.query_params.get("session_hash", ""))
-    return owner is not None and owner != signed_in(request)
+    request, parts = Request({"query_string": b"", **scope}), Path(scope["path"]).parts
+    has_users = getattr(scope.get("app"), "auth", None) is not None
+    owners = [_upload_users[part] for part in parts if has_users and part in _upload_users]
+    session = request.query_params.get("session_hash", "")
+    if parts[-2:] == ("queue", "data") and session in _session_users:
+        owners.append({_session_users[session]})
+    return any(signed_in(request) not in users for users in owners)
 
 
 def needs_login() -> bool:

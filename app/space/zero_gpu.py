@@ -27,7 +27,6 @@ FRAME_S: Final = 0.05
 MAX_S: Final = 120.0
 """Maximum seconds of a call, the daily quota of a visitor without an account."""
 Gpu = Callable[..., Any]
-"""The decorator ``spaces.GPU``."""
 
 
 def find_gpu() -> Gpu | None:

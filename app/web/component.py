@@ -37,7 +37,6 @@ EVENTS: Final = (
 )
 """Names of the player's events, which ``make_player`` describes."""
 STYLES: Final = ("stage.css", "player.css")
-"""Style sheets of the player, in order."""
 CSS: Final = "".join((STATIC / name).read_text(encoding="utf-8") for name in STYLES)
 """Style sheets of the player; their colours are the variables of ``app.style.theme``."""
 

@@ -39,9 +39,7 @@ class StreamIncrements:
         self.stream = secrets.token_urlsafe(16)
         """Unguessable id of the stream, sent only to its window."""
         self.outputs = list[FrameOutput]() if outputs is None else outputs
-        """The outputs so far, one per frame."""
         self.text_progress: TextProgress | None = None
-        """The response that is being generated."""
         self._head: payload.Packed = json.loads(payload.pack_run(run)) | ({} if outputs is None else {"is_live": True})
         self._specs = read_signal_specs(run.settings)
         self._user_turns = user_turns

@@ -163,7 +163,7 @@ def _pack(run: Run, judged: JudgedVideo | None, *, other: Run | None = None) -> 
         "policy": run.config.policy.pack(),
         "is_untrained": run.is_untrained,
         "refresh_at": run.config.shorten_at,
-        "thresholds": {"speak": run.config.speak_threshold, "update": run.config.update_threshold},
+        "thresholds": run.known_thresholds,
         "task": asdict(run.typed_task or write_task(run.task)),
         "steps": [{"id": step.id, "name": step.name} for step in run.task.steps],
         "state_words": list(STATE_WORDS.values()),

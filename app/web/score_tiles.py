@@ -45,7 +45,6 @@ class Tile:
     label: str
     figure: str
     hint: str
-    """The definition of the metric."""
 
 
 def render_scores(analysis: VideoAnalysis | None, basis: str, *, rules: str = "") -> str:

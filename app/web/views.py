@@ -74,8 +74,8 @@ class Buttons(NamedTuple):
 class SliderThresholds(NamedTuple):
     """Updates of the two threshold sliders."""
 
-    speak: Any
-    update: Any
+    speak: Any = gr.skip()
+    update: Any = gr.skip()
 
 
 UNCHANGED_CLIP = ClipView(*(gr.skip() for _ in ClipView._fields))
@@ -87,7 +87,7 @@ class PlayerView(NamedTuple):
     clip: ClipView = UNCHANGED_CLIP
     run: RunView = UNCHANGED
     buttons: Buttons = Buttons(live=gr.skip(), run=gr.skip(), stop=gr.skip())
-    thresholds: SliderThresholds = SliderThresholds(*(gr.skip() for _ in SliderThresholds._fields))
+    thresholds: SliderThresholds = SliderThresholds()
     tabs: Any = gr.skip()
     """The ``gr.Tabs`` of the page."""
     strategy: Any = gr.skip()

@@ -83,7 +83,6 @@ class Look:
     sleeve: Colour
     zoom: float
     shift: Place
-    """Camera shift in world units."""
     gain: float
     """Brightness factor; 1 is neutral."""
     noise: float
@@ -106,7 +105,6 @@ class Scene:
     hands: tuple[tuple[HandKey, ...], ...]
     """Keyframes of the right and the left hand; empty for an absent left hand."""
     events: tuple[Event, ...]
-    """In order of time."""
     spells: tuple[Spell, ...]
     look: Look
 

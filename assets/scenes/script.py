@@ -86,7 +86,6 @@ class Plan:
 
     seed: int
     trays: tuple[Place, ...]
-    """Initial positions of all parts."""
     targets: tuple[Place, ...]
     order: tuple[int, ...]
     """Step indices in the order in which they are done."""

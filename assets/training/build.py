@@ -61,7 +61,6 @@ TRAIN_SEED = 2_000_000
 CORPUS_SEED = 3_000_000
 ALIGNED_SCENES = 300
 SAVE_INTERVAL = 100
-"""Steps between two saved states."""
 _TIED = "vlm.lm_head.weight"  # tied to the token embeddings
 
 

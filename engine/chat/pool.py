@@ -51,7 +51,6 @@ class WorkerStatus:
     name: str
     is_idle: bool
     num_answers: int
-    """Leases so far."""
     store: StoreStats
 
 

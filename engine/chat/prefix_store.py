@@ -52,7 +52,6 @@ class StoreStats:
     cached_tokens: int = 0
     """Prompt tokens that were found in the store."""
     prefilled_tokens: int = 0
-    """Prompt tokens that were computed."""
     num_evicted: int = 0
     """Entries that were dropped from device and host."""
 
@@ -63,7 +62,6 @@ class _Entry(Generic[C]):
     owner: str
     key: tuple[ContextPiece, ...] = ()
     committed: int = 0
-    """Tokens of ``key``."""
     num_leases: int = 0
     used_at: int = 0
     is_on_host: bool = False

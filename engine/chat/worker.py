@@ -29,7 +29,6 @@ class ChatPrompt:
 
     pieces: tuple[ContextPiece, ...]
     features: Mapping[str, Tensor]
-    """Embedding of each picture, by its name."""
     owner: str = ""
     """Whose prompt it is: it reuses the caches of this owner alone."""
 
@@ -113,7 +112,6 @@ class WorkerOptions:
     """The checkpoint of workers, and the memory of each for kept caches."""
 
     checkpoint: str
-    """Folder or hub id."""
     heads: str | None = None
     allow_untrained_heads: bool = False
     quantize: Quantization = "none"

@@ -1,4 +1,4 @@
-"""What a check compares: ids, pictures, next-token probabilities, greedy text, end tokens, memory, time and presets."""
+"""The comparisons of a check: ids, pictures, probabilities, greedy text, end tokens, memory, time and presets."""
 
 import time
 from collections.abc import Iterator, Sequence

@@ -35,7 +35,7 @@ _COMMANDS: Final = re.compile(r"\x1b(?!\[[\d;]*[mAK])|[\x80-\x9f]")
 _CONTROLS: Final = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
 """Characters that a text of a file may not bring into an output; they are the starts of all commands to a terminal."""
 _MOVES: Final = re.compile(r"(\n|\x1b\[A)*")
-"""What a progress bar writes to move to its line."""
+"""The characters by which a progress bar moves to its line."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -45,7 +45,6 @@ class StreamContext:
         draft_buffer: DraftBuffer,
     ) -> None:
         self.num_fed = 0
-        """Confirmed tokens of the context."""
         self.pending_ids: list[int] = []
         """Tokens of the context that wait for the next pass, such as the ``<eos>`` of the last turn."""
         self._task, self._config, self._codec = task, config, codec

@@ -45,7 +45,6 @@ class Intervention:
     """The differences of a branch from a run. All frames are indices; a frame comes at most once in each field."""
 
     turns: Mapping[int, ForcedTurn] = field(default_factory=dict)
-    """Forced turns by frame."""
     until: int = 0
     """Frames before this one that have no turn in ``turns`` are silent; later ones are the model's own."""
     is_probed: bool = False

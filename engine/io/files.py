@@ -170,9 +170,20 @@ def load_json(text: str) -> Any:
     except json.JSONDecodeError as error:
         found = error.doc[error.pos : error.pos + 1]
         if found in " \t\r\n" or found not in BLANKS:
+            if cure := _find_cure(error):
+                raise ValueError(f"{error}; {cure}") from None
             raise
         place = f"line {error.lineno}, column {error.colno}"
         raise ValueError(f"{place} has the invisible character U+{ord(found):04X}; remove it") from None
+
+
+def _find_cure(error: json.JSONDecodeError) -> str:
+    if _SUBTITLES.match(error.doc):
+        return "these are subtitles, whose files end in .srt or .vtt"
+    if error.msg == "Extra data":
+        return "several values are joined here; write one list, or each on a line of its own"
+    is_trailing = error.doc[: error.pos].rstrip().endswith(",") and error.doc[error.pos : error.pos + 1] in ("]", "}")
+    return "remove the comma before it" if is_trailing else ""
 
 
 def _make_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -183,6 +194,7 @@ def _make_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
+_SUBTITLES: Final = re.compile(r"\ufeff?(?:WEBVTT|\s*\d+\s*\n\d+:\d\d)")
 _DECODER: Final = json.JSONDecoder(object_pairs_hook=_make_object)
 
 

@@ -67,7 +67,6 @@ class Checkpoint:
     """The folder or hub id passed to ``load_model``."""
     folder: Path
     model: VisionLanguageModel
-    """In evaluation mode."""
     prompt: StreamPrompt
     normalization: Normalization
     heads: Path | None = None

@@ -56,7 +56,6 @@ class Validated:
 
     step: int
     score: float
-    """The validation score; nan without validation data."""
     is_best: bool
 
 

@@ -4,7 +4,7 @@ Each reviewer's latest correction of a value counts. If the proposals of reviewe
 conflict is listed, unless ``prefer`` names one of them: then that reviewer's proposal is used.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, Literal, get_args
 
@@ -108,14 +108,16 @@ def apply_corrections(
     for number, correction in enumerate(corrections):
         found: list[_TurnDraft] = []
         try:
-            check_correction(sample, correction)
+            check_fits(sample, correction, drafts)
             found = _find_drafts(drafts, correction)
         except ValueError as error:
             unusable.append(UnusableCorrection(correction=correction, reason=str(error)))
         for draft in found:
             draft.propose(correction, number)
         listed.append((correction, found))
-    results = [draft.result(prefer) for draft in drafts.values()]
+    for draft in drafts.values():
+        draft.settle(prefer)
+    results = [draft.result() for draft in drafts.values()]
     kept = [result for result in results if isinstance(result, CorrectedTurn)]
     turns = tuple(sorted(kept, key=lambda result: turn_order(result.turn)))
     deleted = tuple(result for result in results if isinstance(result, int))
@@ -128,10 +130,10 @@ def apply_corrections(
         ),
         turns=turns,
         deleted=deleted,
-        conflicts=tuple(conflict for draft in drafts.values() for conflict in draft.conflicts(prefer)),
+        conflicts=tuple(conflict for draft in drafts.values() for conflict in draft.conflicts()),
         unusable=tuple(unusable),
         statuses=tuple(
-            _status([draft.status(correction, number, prefer) for draft in found])
+            _status([draft.status(correction, number) for draft in found])
             for number, (correction, found) in enumerate(listed)
         ),
     )
@@ -154,6 +156,9 @@ class _TurnDraft:
     )
     last: dict[tuple[str, str], int] = field(default_factory=dict)
     """Number of the latest correction per slot (see ``_slot``) and reviewer."""
+    effective: dict[Aspect, dict[str, str | float]] = field(default_factory=dict)
+    """The effective proposals per aspect; a reviewer who deletes the turn has no other proposals."""
+    chosen: dict[Aspect, str | float | None] = field(default_factory=dict)
 
     def propose(self, correction: Correction, number: int) -> None:
         reviewer = correction.reviewer
@@ -170,32 +175,32 @@ class _TurnDraft:
             self.last["time", reviewer] = number  # it has the start, too
             self.proposals["end"][reviewer] = INSTANT if correction.end_s is None else correction.end_s
 
-    def effective(self) -> dict[Aspect, dict[str, str | float]]:
-        """Return the effective proposals per aspect; a reviewer who deletes the turn has no other proposals."""
+    def settle(self, prefer: Sequence[str]) -> None:
+        """Set the effective proposals and the chosen values, after the last proposal."""
         deleting = {reviewer for reviewer, value in self.proposals["presence"].items() if value == "delete"}
-        return {
+        self.effective = {
             aspect: {who: value for who, value in proposals.items() if aspect == "presence" or who not in deleting}
             for aspect, proposals in self.proposals.items()
         }
+        self.chosen = {aspect: _choose(proposals, prefer) for aspect, proposals in self.effective.items()}
 
-    def conflicts(self, prefer: Sequence[str]) -> Iterator[Conflict]:
-        effective = self.effective()
-        if _choose(effective["presence"], prefer) == "delete":
+    def conflicts(self) -> Iterator[Conflict]:
+        if self.chosen["presence"] == "delete":
             return  # the turn is deleted, so its text and time do not matter
-        for aspect, proposals in effective.items():
-            if len(set(proposals.values())) > 1 and _choose(proposals, prefer) is None:
+        for aspect, proposals in self.effective.items():
+            if proposals and self.chosen[aspect] is None:
                 listed = tuple(Proposal(reviewer=who, value=value) for who, value in sorted(proposals.items()))
                 yield Conflict(turn=self.name, aspect=aspect, proposals=listed)
 
-    def status(self, correction: Correction, number: int, prefer: Sequence[str]) -> CorrectionStatus:
+    def status(self, correction: Correction, number: int) -> CorrectionStatus:
         """Return the status of a correction at this turn; ``number`` is its index among all corrections."""
-        aspect, reviewer, effective = _ASPECTS[correction.kind], correction.reviewer, self.effective()
-        propose = effective[aspect].get(reviewer)
+        aspect, reviewer = _ASPECTS[correction.kind], correction.reviewer
+        propose = self.effective[aspect].get(reviewer)
         is_last = self.last.get((_slot(correction), reviewer)) == number
         is_undone = aspect == "presence" and (propose == "delete") != (correction.kind == "delete")
         if not is_last or propose is None or is_undone:
             return "replaced"
-        chosen, presence = _choose(effective[aspect], prefer), _choose(effective["presence"], prefer)
+        chosen, presence = self.chosen[aspect], self.chosen["presence"]
         if aspect != "presence" and presence == "delete":
             return "overruled"
         is_disputed = self.source is None and presence is None  # a turn that not all want to be added is not there
@@ -203,10 +208,9 @@ class _TurnDraft:
             return "in conflict"
         return "effective" if chosen == propose else "overruled"
 
-    def result(self, prefer: Sequence[str]) -> CorrectedTurn | int | None:
+    def result(self) -> CorrectedTurn | int | None:
         """Return the corrected turn, the source position of a deleted turn, or None for a rejected addition."""
-        effective = self.effective()
-        chosen = {aspect: _choose(proposals, prefer) for aspect, proposals in effective.items()}
+        chosen = self.chosen
         if chosen["presence"] == "delete" or (self.source is None and chosen["presence"] != "keep"):
             return self.source
         text, time_s = chosen["text"], chosen["time"]
@@ -221,7 +225,7 @@ class _TurnDraft:
         }
         contributors = {
             who
-            for aspect, of_all in effective.items()
+            for aspect, of_all in self.effective.items()
             for who in of_all
             if changes[aspect] and of_all[who] == chosen[aspect]
         }
@@ -256,11 +260,16 @@ def _find_drafts(drafts: dict[tuple[str, int, str, int], _TurnDraft], correction
         name = correction.turn
         turn = Turn(time_s=name.time_s, role=name.role, text=name.text)
         drafts[key] = _TurnDraft(name=name, turn=turn, source=None)
-    if key not in drafts:
+    if correction.kind == "boundary":
+        return [draft for other, draft in drafts.items() if other[:2] == key[:2]]
+    return [drafts[key]]
+
+
+def check_fits(sample: Sample, correction: Correction, known: Container[object]) -> None:
+    """Raise ``ValueError`` unless a correction fits a sample, and adds a turn or names one whose key is ``known``."""
+    check_correction(sample, correction)
+    if correction.kind != "add" and correction.turn.key not in known:
         raise ValueError(
             f"the reference has no {correction.turn.role} turn {correction.turn.text!r} at "
             f"{correction.turn.time_s:g} s; the source has changed since the correction"
         )
-    if correction.kind == "boundary":
-        return [draft for other, draft in drafts.items() if other[:2] == key[:2]]
-    return [drafts[key]]

@@ -29,7 +29,6 @@ class Extent:
     """``video_uid``, then ``_clip<clip_idx>`` and ``_<metadata.user_id>`` if the record has them."""
     fps: float
     start_frame: int
-    """First frame, counted in the whole video."""
     num_frames: int
     video_path: str | None = None
     file_names: tuple[str, ...] = ()

@@ -107,7 +107,10 @@ class Fields:
 
     def read_index(self, name: str) -> int:
         """Return a whole number that is not negative."""
-        return check_index(f"{self.path_prefix}{name}", self.record.get(name))
+        value = self.record.get(name)
+        if isinstance(value, float) and value.is_integer():
+            value = int(value)  # pandas writes 10.0
+        return check_index(f"{self.path_prefix}{name}", value)
 
     def check_length(self, name: str, num_frames: int, fps: float) -> None:
         """Raise ``ValueError`` that names a field if a sample is longer than a day, or has too many frames."""

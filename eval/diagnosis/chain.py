@@ -31,7 +31,6 @@ class Correction:
 
     frame: int
     failures: tuple[Failure, ...]
-    """The failures that began there."""
     vanished: tuple[Failure, ...]
     """The failures after it that are absent once it is corrected."""
     appeared: tuple[Failure, ...]
@@ -48,7 +47,6 @@ class Chain:
     num_tokens: int
     """Tokens that were fed for it; see ``PassCounts``."""
     outputs: tuple[FrameOutput, ...]
-    """The outputs after the last correction."""
 
 
 def correct(recording: Recording, sample: Sample, judge: Judge) -> Generator[Correction, None, Chain]:

@@ -59,7 +59,6 @@ class ClassifiedRoot:
     video_id: str
     root: Root
     cause: str
-    """One of ``CLASSES``."""
     fixed_by: tuple[str, ...]
     """Accepted experiments that make it right."""
 

@@ -53,7 +53,6 @@ class Situation:
     """Facts of the run of a video that an experiment may need."""
 
     has_cuts: bool
-    """Whether the context was cut."""
     max_tokens: int = 0
     """At least the tokens of its whole stream, without cuts."""
 

@@ -58,7 +58,6 @@ class UpdateMatch:
     gen: tuple[TimedUpdate, ...]
     ref: tuple[TimedUpdate, ...]
     links: tuple[Link, ...]
-    """Pairs, ordered by prediction."""
 
 
 def pair_updates(outputs: Sequence[FrameOutput], sample: Sample) -> UpdateMatch:

@@ -78,7 +78,6 @@ class VideoAnalysis:
     """The analysis of one video: its counts, matched turns and failures."""
 
     counts: VideoCounts
-    """All counts except those of texts."""
     pairs: TextPairs
     """Texts of the matched pairs, which are scored together with the whole split."""
     judged: JudgedVideo

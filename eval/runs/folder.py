@@ -52,6 +52,8 @@ UNSCORED: Final = (NO_REFERENCE, COPIED)
 """Reasons why a video has outputs and no scores."""
 OWN_SPLIT: Final = "split.json"
 """The split in the folder of a recorded run whose videos bring their own tasks."""
+OWNER: Final = ".owner"
+"""Ending of the file beside a split that names who uploaded or recorded it, on a page of several people."""
 
 IDENTITY: Final = (
     *("split", "model_digest", "heads_digest", "device", "dtype", "config", "live", "kept_features"),

@@ -27,6 +27,7 @@ from stepscope.eval.data.writers import write_samples
 from stepscope.eval.runs.batch import model_settings
 from stepscope.eval.runs.folder import (
     OWN_SPLIT,
+    OWNER,
     RunFolder,
     VideoRecord,
     digest_sample,
@@ -157,7 +158,8 @@ def recover_recording(path: Path) -> Sample | None:
 
 def _remove(path: Path) -> None:
     """Remove the files of a recording without a frame, which would be listed as a run, and their folder."""
-    for file in (output_path(path, _video_id(path)), path / VIDEO_NAME, path / "run.json"):
+    owner = (path / OWN_SPLIT).with_suffix(OWNER)
+    for file in (output_path(path, _video_id(path)), path / VIDEO_NAME, path / "run.json", owner):
         file.unlink(missing_ok=True)
     with suppress(OSError):  # it holds something else
         path.rmdir()

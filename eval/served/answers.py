@@ -36,6 +36,8 @@ _REASONING_MARKS: Final = (  # the beginning of a reasoning, and its end
 )
 _OPENING: Final = re.compile(rf"\s*(?:{'|'.join(begin for begin, _ in _REASONING_MARKS)})")
 _CLOSING: Final = re.compile("|".join(end for _, end in _REASONING_MARKS))
+_INNER: Final = re.compile("|".join(begin for begin, _ in _REASONING_MARKS[:5]))
+"""The marks that also open a reasoning inside a message; the others are words of a message there."""
 _HEAD: Final = re.compile(r"(?:\s*(?:<(?i:answer|response)>|<\|START_(?:RESPONSE|TEXT)\|>|<\|begin_of_box\|>))+")
 """What may stand before the message after a reasoning, and ``_TAIL`` at its end."""
 _END: Final = r"<\|(?:return|end|im_end|endoftext|eot_id|end_of_text|END_OF_TURN_TOKEN)\|>|</s>|<turn\|>|<end_of_turn>"
@@ -143,8 +145,10 @@ def read_text(
     """
     if len(text or "") > MAX_CHARS:
         return Failure(problem=f"it has more than {MAX_CHARS} characters")
-    inside, message = split_reasoning(text or "")
-    is_opened = bool(inside) and not _OPENING.match(text or "")
+    inside, message = split_reasoning(text or "", is_opened_by_prompt=is_opened_by_prompt)
+    if (repeated := thought.strip()) and re.match(rf"{re.escape(repeated)}(?!\S)", message or ""):
+        message = (message or "")[len(repeated) :]
+    is_opened = bool(inside) and (text or "").lstrip().startswith(inside) and not _OPENING.match(inside)
     if is_opened_by_prompt and not inside and not thought and finish in _CUT:
         inside, message = text or "", None
     if _TOOL_CALL.match(message or ""):
@@ -166,10 +170,17 @@ def read_text(
     )
 
 
-def split_reasoning(text: str) -> tuple[str, str | None]:
-    """Return the reasoning of a text, and what follows it; None if its reasoning has no end."""
+def split_reasoning(text: str, *, is_opened_by_prompt: bool = False) -> tuple[str, str | None]:
+    """Return the reasoning of a text, and the message around it; None if its reasoning has no end.
+
+    Worked example: ``Go <think>a</think> left.`` gives ``a`` and ``Go left.``, or ``left.`` if ``is_opened_by_prompt``.
+    """
     closings = list(_CLOSING.finditer(text))
     start, end = closings[-1].span() if closings else (0, 0)
+    inner = None if is_opened_by_prompt else _INNER.search(text, 0, closings[0].start() if closings else 0)
+    if inner and (lead := text[: inner.start()].rstrip()):
+        inside, message = split_reasoning(text[inner.start() :])
+        return inside, None if message is None else f"{lead} {message}".rstrip()
     inside, message = text[:start], text[end:]
     if _OPENING.match(message):
         return text, None

@@ -51,7 +51,6 @@ class ClipRow:
     contexts: int = 0
     """Contexts that the clip is split into, as a stream refreshes."""
     longest_context: int = 0
-    """Tokens of the longest one."""
     problem: str = ""
     """The reason why the clip cannot be used, or the parts that it lacks."""
     is_used: bool = True

@@ -42,7 +42,6 @@ class Decider:
     """One signal, its scores and how it is drawn."""
 
     title: str
-    """Name as Plotly shows it."""
     style: Style
     scores: Mapping[str, float | None]
     """By the names of ``summarize_decisions``."""

@@ -76,7 +76,6 @@ class Style(NamedTuple):
     dash: str
     symbol: str
     pattern: str = ""
-    """Of bars; empty for a plain one."""
 
 
 HEADS: Final[Mapping[Decision, Style]] = {

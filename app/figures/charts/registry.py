@@ -63,7 +63,6 @@ SWEEP_CHARTS: Final[Mapping[str, Chart]] = {
 """From the left of the page."""
 SCORE_DISTRIBUTIONS: Final = "score_distributions"
 COMPARISON_CHARTS: Final[Mapping[str, str]] = {SCORE_DISTRIBUTIONS: "Score of each video in both runs"}
-"""Titles of the charts of two runs."""
 TRAINING_CHARTS: Final[Mapping[str, Chart]] = {
     "losses": Chart(title="Losses", build=training.losses, find_basis=lambda _: ""),
     "validation": Chart(

@@ -93,7 +93,8 @@ function showThresholds() {
 // The sliders of both thresholds, or of theta where the rule of the run has it. The player checks the typed numbers, as
 // on the page of the program.
 function drawThresholds({ policy, thresholds }) {
-  const names = hasTheta(policy) ? ["theta"] : DECISIONS,
+  const known = DECISIONS.filter((name) => name in thresholds),
+    names = known.length && hasTheta(policy) ? ["theta"] : known,
     title = "Back to the thresholds of the run",
     reset = createButton("", "reset", () => preview(thresholds), { title });
   return createNode("div", "thresholds", [...names.map((name) => drawThreshold(name, thresholds)), reset], {

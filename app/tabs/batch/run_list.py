@@ -55,7 +55,7 @@ def show_list(
     batches: BatchContext, query: str | None, only: Sequence[str], metrics: Sequence[str], archived: bool, metric: str
 ) -> RunListView:
     """Show the runs that a search finds, with the scores ``metrics``, and a chart of ``metric`` over time."""
-    folders = {name: batches.folder(name) for name in batches.run_names()}
+    folders = {name: batches.folder(name) for name in batches.visible_runs()}
     runs = list_runs({name: path for name, path in folders.items() if (path / "run.json").is_file()})
     labels = [f'group:"{run.notes.group}"' for run in runs if run.notes.group]
     labels += [f'tag:"{tag}"' for run in runs for tag in run.notes.tags]

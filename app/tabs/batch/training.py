@@ -91,7 +91,7 @@ class TrainingView(NamedTuple):
 def list_sources(batches: BatchContext, source: str | None) -> Any:
     """Return the dropdown of the splits of the page and of the training folders beside its runs."""
     choices = [(f"training run: {name}", f"{_FOLDER}{name}") for name in _training_folders(batches)]
-    choices += [(f"split: {name}", f"{_SPLIT}{name}") for name in batches.splits]
+    choices += [(f"split: {name}", f"{_SPLIT}{name}") for name in batches.listed_splits()]
     return gr.Dropdown(choices=choices, value=source if source in dict(choices).values() else None)
 
 

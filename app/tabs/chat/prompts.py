@@ -44,9 +44,7 @@ class EncodedClip:
     """The frames of a video, encoded."""
 
     names: tuple[str, ...]
-    """Name of the picture of each frame."""
     features: Mapping[str, Tensor]
-    """Embeddings by name."""
 
     @property
     def num_bytes(self) -> int:

@@ -122,9 +122,7 @@ class ChatWindow:
     turn: Turn = field(default_factory=Turn)
     """The latest request of an answer, which can be stopped."""
     features: dict[str, Tensor] = field(default_factory=dict)
-    """Embeddings of uploaded pictures by name."""
     files: dict[str, str] = field(default_factory=dict)
-    """Files of uploaded pictures by name."""
 
     @property
     def turns(self) -> tuple[ChatTurn, ...]:

@@ -6,6 +6,7 @@ from contextlib import suppress
 from dataclasses import asdict, replace
 from datetime import datetime
 from pathlib import Path
+from secrets import token_hex
 from typing import Any, Final
 
 import gradio as gr
@@ -19,6 +20,7 @@ from stepscope.app.core.run import Run, check_has_task, check_task_text, write_t
 from stepscope.app.core.videos import Clip, is_drawing
 from stepscope.app.formatting import as_sentence, format_clock
 from stepscope.app.opening import open_moment
+from stepscope.app.security.identity import current_user
 from stepscope.app.tabs.live.views import LiveView, show_message, show_status, with_buttons
 from stepscope.app.tabs.live.window import LiveWindow, LiveWindows
 from stepscope.app.web.views import COPIED, PlayerView, status_line
@@ -128,7 +130,8 @@ def stream_session(context: AppContext, batches: BatchContext, window: LiveWindo
 
 
 def _run(context: AppContext, batches: BatchContext, window: LiveWindow) -> Generator[LiveView]:
-    folder = unused_folder(batches.runs / f"live-{datetime.now():%Y%m%d-%H%M%S}")
+    secret = f"-{token_hex(8)}" if batches.recent.has_visitors else ""  # the name is the link
+    folder = unused_folder(batches.runs / f"live-{datetime.now():%Y%m%d-%H%M%S}{secret}")
     window.folder_name = folder.name
     origin = {"is_drawing": isinstance(window.source, FileSource) and is_drawing(window.source.path)}
     recording = LiveRecording(
@@ -139,6 +142,7 @@ def _run(context: AppContext, batches: BatchContext, window: LiveWindow) -> Gene
         source=window.source.name,
         scoring=asdict(batches.jobs.scoring) | dict(context.encoder) | origin,
     )
+    batches.recent.own_split(folder / OWN_SPLIT, current_user.get())
     session = window.session = LiveSession(
         context.checkpoint,
         window.source,

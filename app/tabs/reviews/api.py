@@ -8,6 +8,7 @@ plain values that are sent as JSON.
 import hashlib
 from collections.abc import Mapping
 from dataclasses import asdict
+from functools import cache
 from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
@@ -22,8 +23,8 @@ from stepscope.app.reviews.store import read_review, redo, undo
 from stepscope.app.security.identity import needs_login, reviewer_of, signed_in, typed_name
 from stepscope.engine.errors import EngineError
 from stepscope.engine.io.files import replace_surrogates, replace_surrogates_in
-from stepscope.eval.annotations.corrected_samples import CorrectedSample, apply_corrections
-from stepscope.eval.annotations.corrections import Correction, TurnName, name_turns
+from stepscope.eval.annotations.corrected_samples import CorrectedSample, apply_corrections, check_fits
+from stepscope.eval.annotations.corrections import TurnName, name_turns
 from stepscope.eval.data.samples import Sample
 from stepscope.eval.data.vocabulary import Vocabulary, read_vocabulary
 
@@ -64,10 +65,11 @@ def answer(reviews: ReviewContext, query: Mapping[str, Any], *, request: Any) ->
         if len(query["actions"]) > MAX_ACTIONS:
             raise ValueError(f"a request has at most {MAX_ACTIONS} actions")
         only = (reviewer or "") if reviews.is_blind or query["is_blind"] else None
+        known = cache(lambda: _list_known_turns(reviews, sample, only=only))  # read once per request
         for action in query["actions"]:
             action_id = replace_surrogates(str(action["action_id"]))
             try:
-                done = _store_action(reviews, action, sample, only=only, reviewer=reviewer, video_id=video_id)
+                done = _store_action(reviews, action, sample, known, reviewer=reviewer, video_id=video_id)
             except (ValueError, OverflowError) as error:
                 reply["refused"][action_id] = str(error)
             except (TypeError, KeyError, AttributeError, RecursionError) as error:
@@ -93,8 +95,8 @@ def _store_action(
     reviews: ReviewContext,
     fields: Mapping[str, Any],
     sample: Sample | None,
+    known: Any,
     *,
-    only: str | None,
     reviewer: str | None,
     video_id: str,
 ) -> Action:
@@ -107,12 +109,18 @@ def _store_action(
         done = _UNDO_REDO[kind](reviews.store, reviewer=reviewer, video_id=video_id, action_id=action_id, target=target)
         if done is None:
             raise ValueError(f"there is nothing to {kind}")
+        known.cache_clear()
         return done
     action = _to_action(replace_surrogates_in(fields), reviewer=reviewer, video_id=video_id)
     check_verdict(action)
-    if action.correction is not None:
-        _check_fits(reviews, action.correction, sample, only=only)
-    return reviews.store.append(action)
+    if (correction := action.correction) is not None:
+        if sample is None:
+            raise ValueError("this video has no reference to correct")
+        check_fits(sample, correction, known())
+    stored = reviews.store.append(action)
+    if correction is not None:
+        known().add(correction.turn.key)  # of an addition; the others are known
+    return stored
 
 
 def _to_action(fields: Mapping[str, Any], *, reviewer: str, video_id: str) -> Action:
@@ -132,17 +140,15 @@ def _to_action(fields: Mapping[str, Any], *, reviewer: str, video_id: str) -> Ac
         raise ValueError(f"{where}: {first['msg']}".removeprefix(": Value error, ")) from error
 
 
-def _check_fits(reviews: ReviewContext, correction: Correction, sample: Sample | None, *, only: str | None) -> None:
-    """Raise ``ValueError`` unless a correction fits what its reviewer sees, in blind mode their own corrections.
+def _list_known_turns(reviews: ReviewContext, sample: Sample | None, *, only: str | None) -> set[object]:
+    """Return the keys of the turns that a reviewer's corrections may name: those that they see, when blind their own.
 
-    One that collides with another's is stored, so that no refusal reveals it; the reviews tab lists it to settle.
+    A collision with another's is stored, so that no refusal reveals it; the reviews tab lists it to settle.
     """
     if sample is None:
-        raise ValueError("this video has no reference to correct")
+        return set()
     before = read_review(reviews.store, video_id=sample.video_id, only=only).corrections.get(sample.video_id, ())
-    for found in apply_corrections(sample, (*before, correction)).unusable:
-        if found.correction is correction:
-            raise ValueError(found.reason)
+    return {name.key for name in (*name_turns(sample.turns), *(one.turn for one in before if one.kind == "add"))}
 
 
 def _event_key(action: Action) -> str | None:

@@ -61,7 +61,8 @@ def with_query(handler: Callable[..., Any], *first: Any) -> Callable[..., Any]:
 
 def list_splits(reviews: ReviewContext) -> list[tuple[str, str]]:
     """Return the choices of splits; the last one is for uploads, which are in no split."""
-    return [*((name, name) for name in reviews.splits), ("uploads: in no split", UNSPLIT)]
+    listed = (name for name, split in reviews.splits.items() if reviews.recent.is_split_listed(split.path))
+    return [*((name, name) for name in listed), ("uploads: in no split", UNSPLIT)]
 
 
 def make_setup_panel(reviews: ReviewContext) -> SetupPanel:
@@ -69,7 +70,7 @@ def make_setup_panel(reviews: ReviewContext) -> SetupPanel:
     with gr.Column(scale=3, min_width=200, elem_classes="setup"):
         split = gr.Dropdown(
             list_splits(reviews),
-            value=next(iter(reviews.splits), None),
+            value=list_splits(reviews)[0][1],
             label="Split",
             interactive=True,
             elem_id="reviewed_split",

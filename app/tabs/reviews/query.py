@@ -40,7 +40,6 @@ class ReviewQuery:
     """The inputs of the tab."""
 
     split: str | None
-    """Name of the split, or ``UNSPLIT``."""
     run: str | None
     """Name of a run of the split; None or ``NO_RUN`` for the references only."""
     typed: str

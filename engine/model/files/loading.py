@@ -79,8 +79,8 @@ def _check_sizes(path: Path, config: Mapping[str, Any]) -> None:
             _check_sizes(path, value)
         elif isinstance(value, int | float) and value > MAX_LAYERS and _COUNTS.fullmatch(name):
             raise CheckpointError(f"{path}: {name} must be at most {MAX_LAYERS}; download it again")
-        elif isinstance(value, int | float) and value < 1 and _SIZES.fullmatch(name):
-            raise CheckpointError(f"{path}: {name} must be at least 1, not {value}; download it again")
+        elif isinstance(value, int | float) and not 1 <= value < 2**31 and _SIZES.fullmatch(name):
+            raise CheckpointError(f"{path}: {name} must be from 1 to {2**31 - 1}, not {value}; download it again")
 
 
 def load_vlm(folder: Path, dtype: torch.dtype) -> SmolVLMForConditionalGeneration:

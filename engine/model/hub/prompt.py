@@ -5,7 +5,7 @@ reply, and replies: ``system | user # # # | assistant Good. | user # # ...``. Te
 """
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 from transformers import PreTrainedTokenizerBase
 
@@ -14,6 +14,7 @@ from stepscope.engine.model.hub.images import FrameFormat
 from stepscope.engine.model.prompt import StreamPrompt, find_answer_ids, render_template
 
 _SYSTEM, _ASKED, _REPLY = "\ue000", "\ue001", "\ue002"  # placeholders while the template is rendered
+_PARTS: Final = {_SYSTEM: "the system message", _ASKED: "the text of a user", _REPLY: "a reply of the assistant"}
 
 
 class HubPrompt(StreamPrompt):
@@ -55,7 +56,10 @@ class HubPrompt(StreamPrompt):
         reply_end, _ = self._cut(after, image)
         spaces = self._text_opening + self._first_opening + self._text_closing
         if text_after + text_before != between or user_opening + text_before != head or spaces.strip():
-            raise CheckpointError("the chat template writes an image in different ways; it cannot be streamed")
+            raise CheckpointError(
+                f"the chat template writes {between!r} between two images, {head!r} before a first one, {text_after!r} "
+                f"between an image and a text and {spaces!r} around texts; it cannot be streamed"
+            )
         image_prompt = self._cut(self._render(1, opens=True), image)[1].removeprefix(text_after)
         text_prompt = self._cut(self._render(1, _ASKED, opens=True), _ASKED)[1]
         if image_prompt == tail.removeprefix(text_after):  # without a generation prompt: as in past turns
@@ -145,5 +149,6 @@ class HubPrompt(StreamPrompt):
         """Return the parts before and after the first occurrence of a text."""
         before, found, after = rendered.partition(text)
         if not found:
-            raise CheckpointError("the chat template leaves out a part of the conversation; it cannot be streamed")
+            part = _PARTS.get(text, f"the {text.strip()!r} of an image")
+            raise CheckpointError(f"the chat template leaves out {part}; it cannot be streamed")
         return before, after

@@ -119,7 +119,6 @@ class ResultForm:
     """A form of result files."""
 
     name: str
-    """Name of the system, such as ``MMDuet``."""
     missing: str = "probabilities, states of the steps, latencies, cache lengths"
     """Values that files of this form do not hold."""
     matches: Callable[[Fields], bool]

@@ -82,7 +82,6 @@ class _Worker:
     num_videos: int = 0
     """Videos that it runs at once; 0 until it is ready."""
     samples: dict[str, Sample] = field(default_factory=dict)
-    """The videos in flight by id."""
     num_done: Counter[str] = field(default_factory=Counter)
     usage: WorkerUsage | None = None
     error: str = ""

@@ -38,7 +38,6 @@ class ReferenceResponse:
     predictors: tuple[int, ...]
     """For each token of its text and its end, the position at which the model predicts it."""
     targets: tuple[int, ...]
-    """These tokens."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -48,7 +47,6 @@ class ReferenceContext:
     ids: list[int] = field(default_factory=list)
     """Token ids; 0 for the tokens of an image."""
     is_image: list[bool] = field(default_factory=list)
-    """Whether each token belongs to an image."""
     decisions: list[int] = field(default_factory=list)
     """For each frame, the position of its last image token."""
     ends: list[int] = field(default_factory=list)

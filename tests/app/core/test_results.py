@@ -165,6 +165,7 @@ def test_a_setting_that_a_recorded_run_does_not_name_is_unknown_and_not_its_defa
     clip = sample_clip(sample, run / "v.mp4", is_bundled=False)
     found = read_saved_run(folder, clip, settings=settings, scoring=PAGE_SCORING, encoder={})
     assert found.provenance.config == known
+    assert json.loads(pack_run(found))["thresholds"] == {name.split("_")[0]: value for name, value in known.items()}
     shown = " ".join(f"{label} {text}" for label, text in found.provenance.rows()) + found.provenance.summary
     assert not [word for word in ("decision_policy", "max_new_tokens", "update", "0.5") if word in shown]
     assert ("speak 0.25" in found.provenance.summary) == bool(known)

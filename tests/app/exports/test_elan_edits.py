@@ -41,6 +41,12 @@ def test_what_was_not_edited_gives_no_correction(tmp_path: Path) -> None:
     assert edited(tmp_path, lambda root: None) == ()
     moved = Correction(reviewer="ann", kind="time", turn=NAMES[0], time_s=1 / 3)
     assert edited(tmp_path, lambda root: None, moved) == ()
+    spaced = Correction(reviewer="ann", kind="text", turn=NAMES[0], text="S2 -> start")
+
+    def space(root: etree._Element) -> None:
+        annotation(root, "S2->start")[0].text = " S2 -> start "
+
+    assert edited(tmp_path, space, spaced) == (), "only an update is written without spaces"
 
 
 def test_a_reworded_annotation_is_a_new_text_or_update(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ from stepscope.app.reviews.store import open_store
 from stepscope.app.security.gradio_patches import MAX_EVENTS
 from stepscope.app.security.guard import MAX_FAILURES, RequestGuard
 from stepscope.app.security.hosts import PROXY_HEADERS, HostRules, find_refusal
-from stepscope.app.security.identity import claim_session, current_user
+from stepscope.app.security.identity import claim_session, current_user, share_upload
 from stepscope.app.security.limits import MAX_BODY_BYTES, MAX_JSON_SIGNS
 from tests.support.data.batches import copies, write_split
 from tests.support.pages.browser import serve
@@ -157,13 +157,13 @@ def test_without_a_login_no_body_is_read_and_a_request_has_its_user() -> None:
     assert [app("/run", "other")[0], app("/run", "token"), app("/login", "")] == [401, (200, "ann"), (200, "")]
 
 
-def test_the_events_of_a_session_are_read_by_its_user_alone() -> None:
+def test_the_events_of_a_session_and_an_upload_are_read_by_their_users_alone() -> None:
     assert claim_session("of-ann", "ann")
     assert claim_session("of-ann", "ann")
     assert not claim_session("of-ann", "bob")
     page = SimpleNamespace(auth={"ann": "tower"}, cookie_id="x", tokens={"a": "ann", "b": "bob"})
 
-    def read(session: str, cookie: str) -> int:
+    def read(session: str, cookie: str, path: str = "/gradio_api/queue/data") -> int:
         sent: list[Message] = []
 
         async def receive() -> Message:
@@ -173,7 +173,7 @@ def test_the_events_of_a_session_are_read_by_its_user_alone() -> None:
             sent.append(message)
 
         headers = [(b"host", b"127.0.0.1"), (b"cookie", f"access-token-x={cookie}".encode())]
-        scope = {"type": "http", "method": "GET", "path": "/gradio_api/queue/data", "headers": headers, "app": page}
+        scope = {"type": "http", "method": "GET", "path": path, "headers": headers, "app": page}
         scope |= {"query_string": f"session_hash={session}".encode(), "client": ("127.0.0.1", 5000)}
         asyncio.run(guarded()(scope, receive, send))
         status: int = sent[0]["status"]
@@ -182,6 +182,11 @@ def test_the_events_of_a_session_are_read_by_its_user_alone() -> None:
     found = [read("of-ann", cookie) for cookie in ("a", "b", "none")]
     assert found == [200, 403, 403]
     assert read("of-nobody", "b") == 200
+    share_upload("ad0c", "ann")
+    upload = "/gradio_api/file=/tmp/gradio/ad0c/boat.mp4"
+    assert [read("", cookie, upload) for cookie in ("a", "b", "none")] == [200, 403, 403]
+    share_upload("ad0c", "bob")  # who has opened a link to it
+    assert read("", "b", upload) == 200
 
 
 def guarded(rules: HostRules = LOCAL) -> RequestGuard:

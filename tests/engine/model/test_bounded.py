@@ -79,11 +79,13 @@ def test_a_rule_of_a_tokenizer_that_backtracks_without_an_end_is_one_sentence(tm
 
 
 @pytest.mark.parametrize("part", ["text_config", "vision_config"])
-@pytest.mark.parametrize("field", ["num_attention_heads", "hidden_size", "intermediate_size", "num_hidden_layers"])
-@pytest.mark.parametrize("value", [0, -1])
-def test_a_size_below_1_is_named_with_its_file(tmp_path: Path, part: str, field: str, value: int) -> None:
+@pytest.mark.parametrize("field", ["num_attention_heads", "hidden_size", "intermediate_size", "vocab_size"])
+@pytest.mark.parametrize("value", [0, -1, 2**33])
+def test_an_impossible_size_is_named_with_its_file(tmp_path: Path, part: str, field: str, value: int) -> None:
     config: dict[str, Any] = {"model_type": "smolvlm", "text_config": {}, "vision_config": {}}
     config[part] = {field: value}
     (tmp_path / "config.json").write_text(json.dumps(config), encoding="utf-8")
-    with pytest.raises(CheckpointError, match=rf"config.json: {field} must be at least 1, not {value}; download"):
+    with pytest.raises(
+        CheckpointError, match=rf"config.json: {field} must be from 1 to 2147483647, not {value}; download"
+    ):
         load_vlm(tmp_path, torch.float32)

@@ -37,6 +37,7 @@ def long_video(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_a_published_clip_starts_at_its_first_frame_and_names_its_video(tmp_path: Path) -> None:
     records = [CLIP, {**DIALOGUE, "video_path": "a/b.mp4"}]
+    records[0] = {**records[0], "start_frame_idx": float(records[0]["start_frame_idx"])}
     clip, dialogue = read_samples(write(tmp_path, records))
     assert (clip.start_s, clip.video_path) == (96.5, None)  # frame 193 at 2 fps
     assert (dialogue.start_s, dialogue.video_path) == (5.5, tmp_path / "a/b.mp4")

@@ -168,6 +168,21 @@ def test_an_invalid_file_is_refused_in_one_sentence(tmp_path: Path, content: str
     assert "\n" not in str(refused.value)
 
 
+@pytest.mark.parametrize(
+    ("content", "cure"),
+    [
+        ("[{}][{}]", "several values are joined here; write one list, or each on a line of its own"),
+        ('[{"a": 1,\n}]', "remove the comma before it"),
+        ("[1,]", "remove the comma before it"),
+        ("1\n00:00:01,000 --> 00:00:02,000\nHi\n", "these are subtitles, whose files end in .srt or .vtt"),
+        ("WEBVTT\n\n00:01.000 --> 00:02.000\nHi\n", "these are subtitles, whose files end in .srt or .vtt"),
+    ],
+)
+def test_a_file_that_is_no_json_is_refused_with_the_cure(tmp_path: Path, content: str, cure: str) -> None:
+    with pytest.raises(ValueError, match=f"cannot be read as JSON or JSON lines: [^\n]+; {cure}$"):
+        read_samples(write(tmp_path, content))
+
+
 def test_a_key_that_a_split_has_twice_is_named_in_one_value_and_in_lines(tmp_path: Path) -> None:
     twice = json.dumps(CLIP).replace('"fps": 2', '"fps": 1, "fps": 2')
     for text in (twice, f"{twice}\n{json.dumps(CLIP)}\n", f"{json.dumps(CLIP)}\n{twice}\n"):

@@ -51,6 +51,8 @@ def reply(
         ("<|START_THINKING|>a<|END_THINKING|><|START_RESPONSE|>Go.<|END_RESPONSE|>", "Go."),
         ("Here is my thought process: a. Here is my response: Go.", "Go."),
         ("Is it </think> now? No.</think>Go.", "Go."),
+        ("Hang <think>a</think> it.", "Hang it."),
+        ("Hang it. <think>a</think>", "Hang it."),
         ("<think>a</think>b<think>c</think>Go.", "Go."),
         ("Analysis of the hull: it is set.", "Analysis of the hull: it is set."),
         ("Write <think> on the label.", "Write <think> on the label."),
@@ -105,6 +107,8 @@ def test_a_thinking_without_an_end_is_no_answer(written: str, finish: str) -> No
         ),
         ({"content": [{"type": "reasoning", "text": THOUGHT}, {"type": "output_text", "text": "Go."}]}, "Go.", THOUGHT),
         ({"content": "x" * 9 + "</think>Go."}, "Go.", "x" * 9),
+        ({"content": f"{THOUGHT}\n\nGo.", "reasoning_content": f"\n{THOUGHT}"}, "Go.", THOUGHT),
+        ({"content": "Hang <think>a</think> it."}, "Hang it.", "a"),
         ({"content": "Go.", "thinking": "y" * 9999}, "Go.", "y" * MAX_REASONING),
         ({"content": "Go.", "reasoning": None, "tool_calls": [], "refusal": None}, "Go.", None),
     ],
@@ -116,11 +120,13 @@ def test_reasoning_is_kept_beside_the_answer_and_bounded(
     assert isinstance(answer, Completion)
     assert answer.text == text
     assert (answer.reasoning and answer.reasoning.text) == thought
+    assert answer.is_opened_by_prompt == str(message["content"]).startswith("x")
 
 
 EMPTY: list[tuple[dict[str, Any], str]] = [
     (reply({"content": "", "reasoning": THOUGHT}, **LENGTH), "limit of tokens ended it in its reasoning"),
     (reply("", usage={"completion_tokens_details": {"reasoning_tokens": 128}}, **LENGTH), "in its reasoning"),
+    (reply({"content": THOUGHT, "reasoning": THOUGHT}), "the model gave reasoning alone"),
     (reply("", **LENGTH), "before its first word"),
     (reply("", finish_reason="max_tokens"), "before its first word"),
     (reply(None), "content is null"),

@@ -242,7 +242,7 @@ def make_form_panel(batches: BatchContext, *, runs: Any, use: Any, status: Any, 
 
 def _make_split(batches: BatchContext, *, status: Any, here: Any) -> Any:
     """Return the dropdown of the splits, listed when the tab ``here`` is opened, above a box for another one."""
-    split = gr.Dropdown(list(batches.splits), label="Split", interactive=True, elem_id="split")
+    split = gr.Dropdown(list(batches.listed_splits()), label="Split", interactive=True, elem_id="split")
     with gr.Accordion("Another split", open=False, elem_id="another_split"):
         path = gr.Textbox(
             label="Path on this machine, then Enter",
@@ -255,5 +255,5 @@ def _make_split(batches: BatchContext, *, status: Any, here: Any) -> Any:
     added = AddedSplit(status=status, split=split)
     wire(path.submit, partial(adding.add_path, batches), path, added, **CHECK_QUEUE)
     wire(split_file.upload, partial(adding.add_file, batches), split_file, added, **CHECK_QUEUE)
-    here.select(lambda: gr.Dropdown(choices=list(batches.splits)), None, split, **AT_ONCE)
+    here.select(lambda: gr.Dropdown(choices=list(batches.listed_splits())), None, split, **AT_ONCE)
     return split

@@ -8,7 +8,6 @@ so that its runs can be opened after a restart; its vocabulary, uploaded after i
 import os
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, MutableMapping
-from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -18,24 +17,23 @@ from typing import Any, Final, NamedTuple
 import gradio as gr
 
 from stepscope.app.core.batch_context import SPLITS_FOLDER, BatchContext
+from stepscope.app.core.places import read_owner
 from stepscope.app.core.references import check_size, check_turns
 from stepscope.app.formatting import as_sentence
 from stepscope.app.security.identity import current_user
 from stepscope.app.web.views import status_line
 from stepscope.engine.io.files import atomic_write, digest_file, strip_text
-from stepscope.engine.io.json_records import reading
 from stepscope.engine.plurals import format_count
 from stepscope.eval.data.loading import read_split
 from stepscope.eval.data.samples import InvalidSample, Sample, Split
 from stepscope.eval.data.vocabulary import ENDING, read_vocabulary
 from stepscope.eval.data.writers import write_samples
+from stepscope.eval.runs.folder import OWNER
 
 MAX_ADDED: Final = 50
 """Maximum number of stored uploads. Beyond it, the user who has the most unused ones loses the oldest of them."""
 
 _ADDING: Final = Lock()
-_OWNER: Final = ".owner"
-"""Ending of the file beside a stored upload that names its user, or address."""
 
 
 def add_upload(batches: BatchContext, upload: Path) -> str:
@@ -46,7 +44,7 @@ def add_upload(batches: BatchContext, upload: Path) -> str:
     check_size(upload)
     splits, folder = batches.splits, batches.runs / SPLITS_FOLDER
     kept = folder / f"{upload.stem}.json"
-    entries = tuple(_with_known_videos(_read(upload).entries, splits))
+    entries = tuple(_with_known_videos(_read(upload).entries, batches.listed_splits()))
     samples = [entry for entry in entries if isinstance(entry, Sample)]
     if not samples:
         raise ValueError(f"{upload}: {next(e.reason for e in entries if isinstance(e, InvalidSample))}")
@@ -62,9 +60,8 @@ def add_upload(batches: BatchContext, upload: Path) -> str:
                 raise ValueError(f"{upload}: the page keeps an unreadable split called {upload.stem}; rename the file")
             if not kept.exists():
                 _make_room(batches, folder)
-                with atomic_write(kept.with_suffix(_OWNER)) as file:
-                    file.write(current_user.get())
             os.replace(Path(written, kept.name), kept)
+            batches.recent.own_split(kept, current_user.get())
             splits[upload.stem] = Split(path=kept, entries=entries, digest=digest_file(kept))
     return upload.stem
 
@@ -79,19 +76,12 @@ def _make_room(batches: BatchContext, folder: Path) -> None:
     unused = sorted({*stored} - used, key=lambda path: path.stat().st_mtime)
     if not unused:
         raise ValueError(f"{MAX_ADDED} uploads with runs are stored already; remove some from {folder.name}")
-    owners = {path: _read_owner(path) for path in unused}
+    owners = {path: read_owner(path) for path in unused}
     ((user, _),) = Counter(owners.values()).most_common(1)
     oldest = next(path for path in unused if owners[path] == user)
-    for path in (oldest, oldest.with_name(oldest.stem + ENDING), oldest.with_suffix(_OWNER)):
+    for path in (oldest, oldest.with_name(oldest.stem + ENDING), oldest.with_suffix(OWNER)):
         path.unlink(missing_ok=True)
     batches.splits.pop(oldest.stem, None)
-
-
-def _read_owner(path: Path) -> str:
-    """Return the user of a stored upload; empty without the file. Raises ``ValueError`` if it cannot be read."""
-    with suppress(FileNotFoundError), reading(path.with_suffix(_OWNER)):
-        return path.with_suffix(_OWNER).read_text(encoding="utf-8")
-    return ""
 
 
 def add_vocabulary(splits: Mapping[str, Split], upload: Path, *, folder: Path) -> str:
@@ -103,7 +93,7 @@ def add_vocabulary(splits: Mapping[str, Split], upload: Path, *, folder: Path) -
     kept = folder / f"{name}.json"
     if name not in splits or splits[name].path.resolve() != kept.resolve():
         raise ValueError(f"{upload}: no split called {name} was uploaded; upload {name}.json first")
-    if (folder / upload.name).exists() and _read_owner(kept) not in ("", current_user.get()):
+    if (folder / upload.name).exists() and read_owner(kept) not in ("", current_user.get()):
         raise ValueError(f"{upload}: the split called {name} has a vocabulary of the user who uploaded it")
     read_vocabulary(upload.with_name(kept.name))
     with atomic_write(folder / upload.name, binary=True) as file:
@@ -215,5 +205,5 @@ def _show(batches: BatchContext, name: str) -> AddedSplit:
     bad = [entry for entry in split.entries if isinstance(entry, InvalidSample)]
     said = f"The split “{name}” has {format_count(len(split.samples), 'video')}."
     said += f" Unusable records: {len(bad)}; the first: {bad[0].reason}." if bad else ""
-    splits = gr.Dropdown(choices=list(batches.splits), value=name)
+    splits = gr.Dropdown(choices=list(batches.listed_splits()), value=name)
     return AddedSplit(status=status_line(said, is_problem=bool(bad)), split=splits)

@@ -87,7 +87,7 @@ def _find_labelled(batches: BatchContext, clip: Clip | None) -> Split:
     if clip is not None and clip.content_digest and clip.sample is not None and not clip.sample.is_copied:
         return Split(path=clip.path, entries=(replace(clip.sample, video_path=clip.path),))
     own = [batches.splits[clip.split]] if clip is not None and clip.split in batches.splits else []
-    for split in (*own, *batches.splits.values()):
+    for split in (*own, *batches.listed_splits().values()):
         if any(not explain_no_reference(sample) for sample in split.samples):
             return split
     raise ValueError("no video at hand has a reference; add one to the upload, or a split in the Batch tab")

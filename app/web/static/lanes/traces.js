@@ -1,8 +1,8 @@
 // The lane of the signals: their labels with the counts, and where a decision is. Plotly draws the signals: see
 // `signals/`.
 
-import { clockText, countText, frameAt, probText, thresholdWords, timeOf } from "../state/data.js";
-import { conditionText, exceeds, hasSignal, signOf } from "../state/policy.js";
+import { clockText, comparedText, countText, frameAt, thresholdWords, timeOf } from "../state/data.js";
+import { conditionText, hasSignal } from "../state/policy.js";
 import { fullTitle, hasValues, visibleSignals } from "../state/signals.js";
 import { colourOf, hasScale, heightOfMark, markedFrames, marksOf } from "../signals/decision_marks.js";
 import { LEGEND_HEIGHT } from "../signals/figure.js";
@@ -105,11 +105,7 @@ function decisionAt(timeline, row, x, y) {
 // The lines of a mark: the decision with its value, what the model said, and the reference.
 function decisionText({ run, signal }, { kind, label, frame }, threshold) {
   const { policy, decides, series } = signal,
-    value = run[series][frame] ?? NaN, // of a run without frames
-    sign = signOf(policy, exceeds(policy, decides, value, threshold));
-  const known = Number.isNaN(value)
-    ? "not known"
-    : `${probText(value, threshold)} ${sign} ${thresholdWords(policy, threshold)}`;
+    known = comparedText(policy, decides, run[series][frame] ?? NaN, threshold); // NaN of a run without frames
   const cut = (text) => (text.length > MAX_LETTERS ? `${text.slice(0, MAX_LETTERS)}…` : text),
     near = (turns, reach) =>
       turns.filter((turn) => turn.role === ROLES[decides] && Math.abs(turn.frame - frame) <= reach);

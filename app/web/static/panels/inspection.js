@@ -29,7 +29,7 @@ export function highestText({ name, frame, prob, delay }, data, isHere = true) {
       : `${Number(Math.abs(delay).toFixed(2))} s ${delay < 0 ? "earlier" : "later"}`;
   const signal = data.named.find(({ series }) => series === name),
     threshold = data.thresholds[signal?.name ?? name];
-  const value = threshold === undefined ? prob.toFixed(3) : probText(prob, threshold),
+  const value = probText(prob, threshold),
     limit = threshold === undefined ? "" : `; threshold ${thresholdWords(signal?.policy ?? data.policy, threshold)}`;
   return `highest ${signal?.title ?? `${name} probability`} within ${data.tolerance_s} s: ${value}, ${when}${limit}`;
 }

@@ -13,6 +13,7 @@ import {
   gridFrame,
   LOW_SIMILARITY,
   modelTimeText,
+  comparedText,
   probText,
   signOfTurn,
   stateAt,
@@ -121,12 +122,11 @@ function decisionLine(player, data, name, frame) {
     mark = createNode("u");
   fill.style.width = `${isKnown ? 100 * prob : 0}%`;
   mark.style.left = `${100 * threshold}%`;
-  const limit = thresholdWords(policy, threshold),
-    title = `${policy.name}: ${conditionText(policy, limit)}`,
-    bar = createNode("span", `ss-prob ss-${name}`, [fill, isKnown && mark], { title });
-  const sign = signOf(policy, exceeds(policy, name, prob, threshold)),
-    known = isKnown ? `${probText(prob, threshold)} ${sign} ${limit}` : "not known";
-  return line(bar, createNode("span", "", hasSignal(policy, name) && known));
+  const condition = conditionText(policy, thresholdWords(policy, threshold)),
+    title = threshold === undefined ? "threshold not known" : `${policy.name}: ${condition}`,
+    parts = [fill, isKnown && threshold !== undefined && mark],
+    bar = createNode("span", `ss-prob ss-${name}`, parts, { title });
+  return line(bar, createNode("span", "", hasSignal(policy, name) && comparedText(policy, name, prob, threshold)));
 }
 
 // The named signals at a frame, each with its threshold, and the state of the assistant.

@@ -35,13 +35,15 @@ export function requestExactRun(player) {
 }
 
 // Shows the sliders of the rule of the run, or of the page's model before the first run; the style sheet has the rest.
-// A run of a different model does not read them.
+// A run of a different model does not read them; a run without known thresholds has none.
 function showSliders(player) {
   if (player.settings.hint) return;
   const isTheta = player.data ? hasTheta(player.data.policy) : player.settings.has_theta;
   document.documentElement.toggleAttribute("data-theta", isTheta);
-  for (const slider of document.querySelectorAll("#speak_threshold, #update_threshold, #theta"))
+  for (const slider of document.querySelectorAll("#speak_threshold, #update_threshold, #theta")) {
     slider.inert = isForeignRun(player);
+    slider.hidden = !player.thresholds.hasAll;
+  }
 }
 
 // Settles a request after a run arrived or was cleared; the sliders follow the run.
@@ -75,7 +77,7 @@ export function dragThreshold(player, name, valueAt, event) {
 
 export function mountThresholds(player) {
   showSliders(player);
-  player.root.thresholds = () => DECISIONS.map((name) => player.thresholds.shown[name]);
+  player.root.thresholds = () => DECISIONS.map((name) => player.thresholds.shown[name] ?? { __type__: "update" }); // a skip of Gradio
   mountThresholdInputs(player);
   player.whenGone(() => clearTimeout(player.thresholdTimer));
 }

@@ -1,6 +1,6 @@
 // Unpacks the server's payload once, and counts decisions when a threshold moves.
 
-import { convertTheta, countTriggers, hasTheta } from "./policy.js";
+import { convertTheta, countTriggers, exceeds, hasTheta, signOf } from "./policy.js";
 import { DECISIONS, countedNames, decodeFloats, prepareSignals, signalOf } from "./signals.js";
 
 export const KINDS = {
@@ -385,12 +385,20 @@ export function correctedText(time) {
 export function thresholdText(value) {
   return value.toFixed(decimalsOf(value));
 }
-// A threshold as text; one of a rule with theta has theta beside it.
+// A threshold as text; one of a rule with theta has theta beside it. That of a recorded run may be unknown.
 export function thresholdWords(policy, value) {
+  if (value === undefined) return "not known";
   return `${thresholdText(value)}${hasTheta(policy) ? ` (theta ${thresholdText(convertTheta(value))})` : ""}`;
 }
 export function probText(prob, threshold) {
-  return prob.toFixed(Math.max(3, decimalsOf(threshold)));
+  return prob.toFixed(threshold === undefined ? 3 : Math.max(3, decimalsOf(threshold)));
+}
+// A probability beside its threshold, such as "0.612 > 0.50"; without a known threshold the probability alone.
+export function comparedText(policy, decides, prob, threshold) {
+  if (Number.isNaN(prob)) return "not known";
+  const sign = signOf(policy, exceeds(policy, decides, prob, threshold)),
+    limit = threshold === undefined ? [] : [sign, thresholdWords(policy, threshold)];
+  return [probText(prob, threshold), ...limit].join(" ");
 }
 function decimalsOf(value) {
   let digits = 2;

@@ -17,7 +17,7 @@ import { appendSignal, DECISIONS, decodeFloats } from "./signals.js";
 
 const POLL_INTERVAL_MS = 500,
   REQUEST_TIMEOUT_MS = 15000;
-const LOST = "The connection to the server was lost: this goes on when it answers again.",
+const LOST = "The connection to the server was lost: this continues when it answers again.",
   BACK = "The server answers again.",
   ENDED = "The server was started again, which has ended this.";
 const LIVE_FRAMES = 7200; // kept of a live session, an hour at 2 fps; the run on the server has all of them

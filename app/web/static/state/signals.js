@@ -78,7 +78,8 @@ export function signalOf(data, name) {
   if (!DECISIONS.includes(name)) return data.named.find((signal) => signal.name === name);
   const isTraced = hasValues(data, name),
     head = { name, title: name, decides: name, low: 0, high: 1, colour: name, series: name };
-  const found = { policy: data.policy, isTraced, hasThreshold: isTraced, canMove: isTraced };
+  const hasThreshold = isTraced && name in data.thresholds,
+    found = { policy: data.policy, isTraced, hasThreshold, canMove: isTraced };
   return { ...head, ...found, isUntrained: data.is_untrained };
 }
 

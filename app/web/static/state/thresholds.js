@@ -2,7 +2,8 @@
 //   moved      previewed on the trace, by a slider, a line or the sweep; not requested yet
 //   requested  from the server, as an exact run that is not shown yet
 //   run        the run that is shown
-//   shown      the last ones: a page without a run keeps them for the run that is started next
+//   latest     the last ones: a page without a run keeps them for the run that is started next
+// A recorded or imported run may lack thresholds: it is previewed, and never requested.
 // A named signal is decided by no model here: its threshold stays moved as long as its run is shown.
 
 import { DECISIONS, setLevels, visibleSignals } from "./signals.js";
@@ -10,11 +11,12 @@ import { countUpTo, thresholdWords } from "./data.js";
 
 export const isThreshold = (value) => Number.isFinite(value) && value >= 0 && value <= 1;
 const areEqual = (one, other) => DECISIONS.every((name) => one[name] === other[name]);
-const ofProbabilities = ({ speak, update }) => ({ speak, update });
+const ofProbabilities = (values) =>
+  Object.fromEntries(DECISIONS.filter((name) => name in values).map((name) => [name, values[name]]));
 
 export class Thresholds {
   constructor(shown = { speak: 0.5, update: 0.5 }) {
-    Object.assign(this, { run: null, moved: null, requested: null, ticket: 0, shown });
+    Object.assign(this, { run: null, moved: null, requested: null, ticket: 0, shown, latest: shown });
     this.movedSignals = new WeakMap(); // run -> the moved thresholds of its named signals
     this.ofSweep = new Map(); // name of a run -> the thresholds of its named signals that the sweep set, by their keys
   }
@@ -29,13 +31,18 @@ export class Thresholds {
     return !this.moved && !this.requested;
   }
 
+  // Whether the run that is shown, if any, has both thresholds.
+  get hasAll() {
+    return !this.run || DECISIONS.every((name) => name in this.run.thresholds);
+  }
+
   // Moves one threshold or both, or those of named signals. A value that is no threshold takes the move back. Returns
   // whether anything has changed.
   move(values) {
     const [first] = Object.keys(values);
     if (this.run?.named.some(({ name }) => name === first)) return this.moveSignals(values);
     const latest = ofProbabilities({ ...this.shown, ...values }),
-      isMove = DECISIONS.every((name) => isThreshold(latest[name]));
+      isMove = Object.values(latest).every(isThreshold);
     if (isMove && this.run && areEqual(latest, this.shown)) return false;
     this.moved = isMove ? latest : null;
     this.show();
@@ -66,7 +73,7 @@ export class Thresholds {
   // Requests the moved thresholds; returns the data of the server's event, or null if none were moved. A page without a
   // run requests them too: a run may be waiting for the model.
   request() {
-    if (!this.moved) return null;
+    if (!this.moved || !this.hasAll) return null;
     [this.requested, this.moved] = [this.moved, null];
     this.ticket += 1;
     const { requested, run, ticket } = this,
@@ -81,6 +88,7 @@ export class Thresholds {
   settle(run) {
     const before = this.shown,
       { requested, ticket } = this;
+    if (!this.hasAll && run?.run !== this.run.run) this.moved = null;
     this.run = run;
     const isAnswer = run?.answers === ticket || (requested && run && areEqual(requested, run.thresholds));
     if (!run || run.run_name || isAnswer) this.requested = null;
@@ -90,11 +98,10 @@ export class Thresholds {
   }
 
   show() {
-    const { moved, requested, run, shown } = this;
-    this.shown = {
-      ...(run && { ...run.thresholds, ...this.movedSignals.get(run) }),
-      ...ofProbabilities(moved ?? requested ?? run?.thresholds ?? shown),
-    };
+    const { moved, requested, run } = this,
+      values = ofProbabilities(moved ?? requested ?? run?.thresholds ?? this.latest);
+    this.latest = { ...this.latest, ...values };
+    this.shown = { ...(run && { ...run.thresholds, ...this.movedSignals.get(run) }), ...values };
   }
 }
 

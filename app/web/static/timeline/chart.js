@@ -52,8 +52,9 @@ function countsFor(player, name) {
   const { data, countsCache, shown } = player,
     threshold = shown.thresholds[name],
     known = countsCache[name],
-    isSame = known?.data === data && known.threshold === threshold && known.isPreview === shown.isPreview;
-  if (!isSame) countsCache[name] = new EventCounts(data, name, threshold, shown.isPreview);
+    isPreview = shown.isPreview && threshold !== undefined,
+    isSame = known?.data === data && known.threshold === threshold && known.isPreview === isPreview;
+  if (!isSame) countsCache[name] = new EventCounts(data, name, threshold, isPreview);
   return countsCache[name];
 }
 

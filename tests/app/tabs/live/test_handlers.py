@@ -19,6 +19,7 @@ from stepscope.app.controls.gradio_private import list_waiting
 from stepscope.app.core.batch_context import BatchContext
 from stepscope.app.core.job_queue import JobQueue
 from stepscope.app.core.model_use import ModelUse
+from stepscope.app.core.places import RecentSessions
 from stepscope.app.tabs.live import handlers
 from stepscope.app.tabs.live.handlers import FILE, URL, WEBCAM, read_recorded
 from stepscope.app.tabs.live.views import LiveView
@@ -35,7 +36,12 @@ STEPS = "S1: attach the wheel\nS2: put on the roof\nS3: load the block"
 def batches(tmp_path: Path) -> BatchContext:
     jobs = JobQueue(encode=count_letters, scoring=ScoreSettings(text_encoder="letters"))
     return BatchContext(
-        jobs=jobs, splits={}, runs=tmp_path / "runs", work=WorkerConfig(checkpoint="none"), takes_paths=True
+        jobs=jobs,
+        splits={},
+        runs=(tmp_path / "runs").resolve(),
+        work=WorkerConfig(checkpoint="none"),
+        takes_paths=True,
+        recent=RecentSessions(lambda: "window 1"),
     )
 
 
@@ -112,6 +118,10 @@ def test_a_webcam_session_is_recorded_and_opens_in_the_player(
     assert sum(record.undecided.values()) == sum(output.state is not None for output in outputs)
     rows = batches.recorded_rows(window.run_name)
     assert [(row["video_id"], row["warning"]) for row in rows] == [(sample.video_id, COPIED)]
+    assert len(window.run_name.split("-")[-1]) == 16, "nobody guesses it on a page of several people"
+    own = batches.listed_splits(), batches.listed_runs()
+    batches = replace(batches, recent=RecentSessions(lambda: "another"))
+    assert (own, batches.listed_splits(), batches.listed_runs()) == ((again, [window.run_name]), {}, [])
 
 
 def test_a_session_yields_to_others_after_its_time(

@@ -254,3 +254,24 @@ def test_names_make_no_new_limit_where_nobody_signs_in(reviews: ReviewContext, m
     assert refusals("192.0.2.2") == ["all reviewers have stored 5 actions on this video, the most that are kept"] * 2
     reviews.store.set_aside(reviewer="name 0")
     assert len(refusals("192.0.2.3")) == 2, "what is set aside makes room"
+
+
+def test_the_actions_of_a_request_share_one_reading_and_see_each_other(
+    reviews: ReviewContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read, num_reads = store.ReviewStore.read_video, [0]
+
+    def count(*values: Any, **options: Any) -> Any:
+        num_reads[0] += 1
+        return read(*values, **options)
+
+    monkeypatch.setattr(store.ReviewStore, "read_video", count)
+    turns = [{"role": "assistant", "time_s": 0.1, "text": f"new {number}", "number": 0} for number in range(20)]
+    added = [{"kind": "correction", "correction": {"kind": "add", "turn": turn}} for turn in turns]
+    renamed = {"kind": "correction", "correction": {"kind": "text", "turn": turns[0], "text": "other"}}
+    reply = ask(reviews, *added, renamed)
+    assert (len(reply["kept"]), reply["refused"]) == (21, {})
+    assert num_reads == [2], "for the checks of all actions, and for the state"
+    undone = [{"kind": "undo", "target": target, "action_id": f"u{target}"} for target in ("20", "0")]
+    reply = ask(reviews, {**renamed, "action_id": "a"}, undone[1], {**renamed, "action_id": "b"})
+    assert list(reply["refused"]) == ["b"], "its turn was taken back"

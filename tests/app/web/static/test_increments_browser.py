@@ -79,7 +79,7 @@ def test_a_lost_connection_is_said_until_the_server_answers_or_has_ended_the_run
     line = page.locator("#status .status-line")
     page.evaluate("document.body.insertAdjacentHTML('beforeend', '<p id=status><b class=status-line>Running.</b></p>')")
     hold_requests(page, refuse=True)
-    expect(line).to_have_text("The connection to the server was lost: this goes on when it answers again.")
+    expect(line).to_have_text("The connection to the server was lost: this continues when it answers again.")
     release_requests(page)
     expect(line).to_have_text("The server answers again.")
     page.click("#step")

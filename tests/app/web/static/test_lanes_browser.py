@@ -105,12 +105,13 @@ def test_a_waveform_is_drawn_at_its_time_and_a_silent_video_has_none(page: Page)
     [
         no_run(3),
         with_steps(2, other=with_steps(2)),
+        with_steps(2, other=with_steps(2, thresholds={})),
         with_steps(
             2, has_reference=False, expected=None, references=[], bands={"model": [[[-1, 0]]] * 2, "reference": []}
         ),
         without_frames(with_steps(2)),
     ],
-    ids=["reference alone", "two runs", "no reference", "no frames"],
+    ids=["reference alone", "two runs", "no thresholds", "no reference", "no frames"],
 )
 def test_every_kind_of_run_is_painted_and_hovered_everywhere(page: Page, packed: dict[str, Any]) -> None:
     body = "return sweep(show(packed[0]));"

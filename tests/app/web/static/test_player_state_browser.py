@@ -200,3 +200,19 @@ def test_times_and_indices_stay_those_of_the_session(seen: dict[str, Any]) -> No
     assert seen["users"] == seen["response"] == seen["refreshed"]
     assert seen["isSorted"]
     assert seen["row"] == {"time": seen["question"]["time"], "role": "user"}
+
+
+def test_a_run_without_thresholds_is_previewed_and_neither_requested_nor_given_some(page: Page) -> None:
+    body = """
+        const thresholds = new Thresholds({ speak: 0.3, update: 0.6 }), seen = [],
+            see = (run) => { thresholds.settle(run); seen.push([thresholds.shown, thresholds.isPreview]); };
+        const recorded = { run: "r", times: [0], named: [], thresholds: {} };
+        see(recorded);
+        thresholds.move({ speak: 0.4 });
+        seen.push([thresholds.shown, thresholds.isPreview], thresholds.request());
+        see({ ...recorded, run: "s" });
+        see(null);
+        return seen;"""
+    kept = {"speak": 0.3, "update": 0.6}
+    expected = [[{}, False], [{"speak": 0.4}, True], None, [{}, False], [{**kept, "speak": 0.4}, False]]
+    assert run(page, "thresholds", "Thresholds", body) == expected

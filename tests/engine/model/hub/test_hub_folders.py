@@ -20,6 +20,23 @@ def test_a_template_that_fails_with_any_error_is_refused_in_a_sentence(tmp_path:
         load_model(folder, device="cpu")
 
 
+@pytest.mark.parametrize(
+    ("template", "part"),
+    [
+        ("{{ 'User: ' }}", "the system message"),
+        (
+            "{% for m in messages %}{% for c in m['content'] %}{{ c.get('text', '') }}{% endfor %}{% endfor %}",
+            "the '<image>' of an image",
+        ),
+    ],
+)
+def test_a_template_that_leaves_out_a_part_is_refused_with_its_name(tmp_path: Path, template: str, part: str) -> None:
+    folder = write_hub(tmp_path, "llava")
+    (folder / "chat_template.jinja").write_text(template)
+    with pytest.raises(CheckpointError, match=f"the chat template leaves out {part}; it cannot be streamed"):
+        load_model(folder, device="cpu")
+
+
 def test_another_size_of_the_processor_is_named(tmp_path: Path) -> None:
     folder = write_hub(tmp_path, "smolvlm")
     path = folder / "preprocessor_config.json"

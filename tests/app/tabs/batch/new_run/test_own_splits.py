@@ -17,10 +17,12 @@ import pytest
 from stepscope.app.context import ReviewContext
 from stepscope.app.core.batch_context import SPLITS_FOLDER, BatchContext
 from stepscope.app.core.job_queue import JobQueue
+from stepscope.app.core.places import RecentSessions
 from stepscope.app.reviews.store import open_store
 from stepscope.app.security.identity import current_user
 from stepscope.app.tabs.batch.new_run import own_splits
 from stepscope.app.tabs.batch.new_run.own_splits import add_file, add_path, read_kept_splits
+from stepscope.app.tabs.batch.training import list_sources
 from stepscope.app.tabs.reviews.api import answer
 from stepscope.engine.io.files import digest_file
 from stepscope.eval.data.loading import read_split
@@ -40,6 +42,7 @@ def batches(demo_manifest: Path, tmp_path: Path) -> BatchContext:
         runs=tmp_path / "runs",
         work=make_worker_config(tmp_path),
         takes_paths=True,
+        recent=RecentSessions(current_user.get),
     )
 
 
@@ -182,6 +185,36 @@ def test_the_user_with_the_most_uploads_loses_the_oldest_that_was_not_run(
         batches.jobs, "active_jobs", lambda: [SimpleNamespace(split=s) for s in batches.splits.values()]
     )
     assert "1 uploads with runs are stored already" in add("x", "cid")
+
+
+def test_a_visitor_finds_the_own_uploads_and_their_runs_in_lists_and_not_those_of_others(
+    batches: BatchContext, samples: tuple[Sample, ...], tmp_path: Path
+) -> None:
+    visitor = ["ann"]
+    batches = replace(batches, recent=RecentSessions(lambda: visitor[0]))
+    token = current_user.set("ann")
+    offered = add_file(batches, write(tmp_path / "uploads" / "mine.json", samples[0]))[1].choices
+    assert [name for name, _ in offered] == ["split", "mine"]
+    current_user.reset(token)
+    (batches.runs / "a").mkdir()
+    (batches.runs / "a" / "run.json").write_text(json.dumps({"split": str(batches.splits["mine"].path)}))
+
+    def listed() -> tuple[object, ...]:
+        sources = [name for name, _ in list_sources(batches, None).choices]
+        return [*batches.listed_splits()], batches.listed_runs(), batches.newest_run(), sources
+
+    mine = (["split", "mine"], ["a"], "a", ["split: split", "split: mine"])
+    nothing: tuple[object, ...] = (["split"], [], None, ["split: split"])
+    assert listed() == mine
+    visitor[0] = "window 2"
+    assert listed() == nothing
+    assert batches.need_run("a"), "by its link"
+    batches = replace(batches, recent=RecentSessions(lambda: visitor[0]))  # after a restart
+    assert listed() == nothing
+    visitor[0] = "ann"
+    assert listed() == mine
+    batches = replace(batches, recent=RecentSessions())  # a page of one person
+    assert listed() == mine
 
 
 def test_of_two_uploads_of_one_name_at_a_time_the_second_is_refused(

@@ -7,9 +7,10 @@ No record is dropped silently: ``read_samples`` raises ``ValueError`` naming fil
 import os
 import warnings
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from graphlib import CycleError, TopologicalSorter
 from itertools import count
 from pathlib import Path
 from typing import Any, Final, get_args
@@ -17,6 +18,7 @@ from typing import Any, Final, get_args
 from stepscope.engine.dialogue import initial_state, parse_update
 from stepscope.engine.io.files import digest_file, load_json, load_json_lines, read_text
 from stepscope.engine.io.hub_cache import parse_address
+from stepscope.engine.io.json_records import short_repr
 from stepscope.engine.records import Step
 from stepscope.eval.data.benchmarks import (
     is_cooking,
@@ -248,7 +250,8 @@ def read_listed(value: object) -> Sample:
     if num_frames < 1:
         raise fields.error("num_frames", "must be at least 1")
     fields.check_length("num_frames", num_frames, fields.read_fps())
-    steps = tuple(Step(id=step.read_text("id"), name=step.read_text("name")) for step in fields.read_objects("steps"))
+    listed = fields.read_objects("steps")
+    steps = tuple(Step(id=step.read_text("id"), name=step.read_text("name")) for step in listed)
     states = fields.read_object("initial_state", may_be_missing=True).record
     given = {step_id: str(state) for step_id, state in states.items()}
     initial_state(steps, given)
@@ -263,9 +266,26 @@ def read_listed(value: object) -> Sample:
         steps=steps,
         turns=tuple(sorted(turns, key=turn_order)),
         initial_state=given,
+        after=_read_order(listed, set(ids)),
         start_s=fields.read_number("start_s", minimum=0) if fields.has("start_s") else None,
         has_reference=fields.record.get("has_reference") is not False,
     )
+
+
+def _read_order(listed: Sequence[Fields], ids: Set[str]) -> dict[str, tuple[str, ...]]:
+    """Return the predecessors of each step that names some. Raises ``ValueError`` for an unknown one, or a cycle."""
+    after = dict[str, tuple[str, ...]]()
+    for step in listed:
+        value = step.record.get("after", [])
+        if not isinstance(value, list) or not all(isinstance(one, str) and one in ids for one in value):
+            raise step.error("after", f"must be a list of ids of steps; got {short_repr(value)}")
+        if value:
+            after[step.read_text("id")] = tuple(dict.fromkeys(value))
+    try:
+        TopologicalSorter(after).prepare()
+    except CycleError as error:
+        raise ValueError(f"steps.after has a cycle: {' -> '.join(error.args[1])}") from error
+    return after
 
 
 def _turn(fields: Fields, ids: Mapping[str, Step]) -> Turn:

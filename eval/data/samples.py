@@ -73,6 +73,8 @@ class Sample:
     """The reference dialogue by time; at the same time updates, user, assistant."""
     initial_state: Mapping[str, str] = field(default_factory=dict)
     """States at the start; steps that are missing here have not started."""
+    after: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """The recipe as a graph: for a step, the steps that must be completed before it starts. Without cycles."""
     start_s: float | None = None
     """Start of the sample's ``num_frames`` in the file, in seconds; None if the sample is the whole file."""
     has_reference: bool = True

@@ -31,7 +31,7 @@ OPTIONAL_FIELDS: Final[dict[OptionalField, str]] = {
     "task": "goal and steps",
 }
 """Fields that some formats cannot hold and that ``omit`` can leave out, with their descriptions."""
-_FIELDS = ("video_id", "video_path", "fps", "num_frames", "goal", "steps", "initial_state")
+_FIELDS = ("video_id", "video_path", "fps", "num_frames", "goal", "steps", "initial_state", "after")
 
 
 class UnsupportedFieldError(ValueError):
@@ -119,7 +119,7 @@ def _omit(sample: Sample, omit: Collection[OptionalField]) -> Sample:
         turns = tuple(turn for turn in turns if turn.role != "update")
         sample = replace(sample, initial_state={})
     if "task" in omit:
-        sample = replace(sample, goal="", steps=())
+        sample = replace(sample, goal="", steps=(), after={})
     return replace(sample, turns=turns, video_path=None if "video_path" in omit else sample.video_path)
 
 
@@ -142,7 +142,10 @@ def _listed(sample: Sample, video: str | None) -> dict[str, Any]:
         "fps": sample.fps,
         "num_frames": sample.num_frames,
         "goal": sample.goal,
-        "steps": [asdict(step) for step in sample.steps],
+        "steps": [
+            {**asdict(step), **({"after": list(sample.after[step.id])} if step.id in sample.after else {})}
+            for step in sample.steps
+        ],
         "initial_state": dict(sample.initial_state),
         "turns": turns,
         **({} if sample.has_reference else {"has_reference": False}),

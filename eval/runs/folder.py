@@ -320,6 +320,8 @@ def digest_sample(sample: Sample) -> str:
     is_kept = path is not None and os.path.exists(path) and find_hub_file(path) is None  # those of the Hub come later
     size = os.path.getsize(path) if path is not None and is_kept else None
     content = {**asdict(sample), "video_path": None if path is None else path.name, "size": size}
+    if not sample.after:
+        del content["after"]  # as earlier versions, which had no graphs
     del content["clock_s"]  # it is for the times of imported results, and changes no outputs
     digest = hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]
     return f"{digest}-{digest_video(path)}" if path is not None and is_kept else digest

@@ -1,3 +1,4 @@
+import json
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -109,3 +110,17 @@ def test_what_is_named_is_left_out_knowingly(tmp_path: Path) -> None:
     assert read_samples(tmp_path / "a.json") == as_clips([UPDATED], "dst")
     write_samples(tmp_path / "b.json", [rich], file_format="proassist", omit=("cause", "video_path", "updates"))
     assert read_samples(tmp_path / "b.json") == as_clips([replace(BOAT, turns=BOAT.turns[1:])], "proassist")
+
+
+def test_the_order_of_a_recipe_is_kept_in_the_manifest(tmp_path: Path) -> None:
+    steps = tuple(Step(id=f"S{number}", name=f"part {number}") for number in (1, 2, 3))
+    after = {"S3": ("S1", "S2")}
+    sample = Sample(video_id="v", fps=2.0, num_frames=9, steps=steps, after=after)
+    write_samples(path := tmp_path / "split.json", [sample], file_format="manifest")
+    assert [read.after for read in read_samples(path)] == [after]
+    for wrong, reason in (([["S9"]], "ids of steps"), ([["S3"], [], ["S1"]], "has a cycle: S1 -> S3 -> S1")):
+        listed = [{"id": f"S{n}", "name": "a", "after": wrong[n - 1] if n <= len(wrong) else []} for n in (1, 2, 3)]
+        content = {"videos": [{"video_id": "v", "fps": 2.0, "num_frames": 9, "goal": "", "steps": listed, "turns": []}]}
+        path.write_text(json.dumps(content))
+        with pytest.raises(ValueError, match=reason):
+            read_samples(path)

@@ -33,7 +33,7 @@ from stepscope.app.tabs.live.tab import make_live_tab
 from stepscope.app.tabs.player import handlers, reruns, streaming
 from stepscope.app.tabs.player.downloads import export_figure, export_run
 from stepscope.app.tabs.player.inspection import inspect_run
-from stepscope.app.tabs.player.proposals import ProposedSteps, propose_steps
+from stepscope.app.tabs.player.proposals import propose_steps
 from stepscope.app.tabs.player.questions import wire_question
 from stepscope.app.tabs.player.reruns import RequestView
 from stepscope.app.tabs.player.upload_panel import make_chooser, make_upload_panel
@@ -249,7 +249,7 @@ def _wire_runs(context: AppContext, batches: BatchContext, tab: PlayerTab, *, pa
     queued = [opened, widgets.wire_first(buttons.run.click, queue, tab.run_inputs, tab.view, **queues_run)]
     page.unload(release_recording)
     clip = tab.view.clip
-    proposed = ProposedSteps(steps=clip.steps, status=tab.view.run.status)
+    proposed = (clip.steps, tab.view.run.status)
     propose = partial(propose_steps, context)
     proposing = widgets.wire(tab.propose.click, propose, [clip.clip, clip.goal], proposed, **widgets.MODEL_QUEUE)
     wire_calibration(context, batches, clip.clip, tab.calibration, tab.view.thresholds)

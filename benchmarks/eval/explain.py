@@ -5,7 +5,7 @@ processor time over those of the run itself, in one process with one thread.
 """
 
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from pathlib import Path
 
 import torch
@@ -32,7 +32,7 @@ def main() -> None:
     print(f"{'checkpoint':<20}{'failures':>10}{'roots':>7}  chain: tokens, time  chain and gold pass: tokens, time")
     for name in ("checkpoint", "checkpoint-answer"):
         checkpoint = load_model(ASSETS / name, device="cpu")
-        tokens, times_s, numbers = Counter[str](), Counter[str](), Counter[str]()
+        tokens, numbers, times_s = Counter[str](), Counter[str](), defaultdict[str, float](float)
         for sample in read_samples(ASSETS / "demo" / "test.json"):
             assert sample.video_path is not None
             frames = list(encode(checkpoint, read_frames(sample.video_path, fps=sample.fps)))

@@ -46,13 +46,6 @@ class ComparedRuns(NamedTuple):
     finished: Set[str] = frozenset()
 
 
-class VideosView(NamedTuple):
-    """One score of each video in both runs, as a table and as a chart."""
-
-    videos: Any
-    distribution: Any
-
-
 class CompareView(NamedTuple):
     """The outputs of the comparison."""
 
@@ -77,8 +70,10 @@ def compare(
         found = batches.compare(name, other, encode=context.encode)
         a, b = (read_provenance(RunFolder(batches.folder(run))) for run in (name, other))
     except (ValueError, OSError) as error:
-        nothing = sort_videos(batches, None, metric)._asdict()
-        return CompareView(compared=None, said=as_sentence(error), failures="", scores="", turns=[], **nothing)
+        videos, chart = sort_videos(batches, None, metric)
+        return CompareView(
+            None, as_sentence(error), failures="", scores="", videos=videos, distribution=chart, turns=[]
+        )
     left_out = format_count(len(found.left_out), "video is", "videos are")
     unfinished = f" {left_out} omitted: not finished in both." if found.left_out else ""
     said = (
@@ -93,6 +88,7 @@ def compare(
     compared = ComparedRuns(name, other, found.videos, finished)
     notes = (compare_tables.thresholds_of(a), compare_tables.thresholds_of(b))
     scores = {metric: score for metric, score in found.differences.items() if metric not in FAILURE_SCORES}
+    videos, distribution = sort_videos(batches, compared, metric)
     return CompareView(
         compared=compared,
         said=said,
@@ -102,7 +98,8 @@ def compare(
             labels=found.labels,
         ),
         scores=compare_tables.draw_differences(scores, found.times_problem, notes=notes, is_folded=True),
-        **sort_videos(batches, compared, metric)._asdict(),
+        videos=videos,
+        distribution=distribution,
         turns=choose_turns(batches, compared, wrong_in),
     )
 
@@ -145,16 +142,13 @@ def choose_turns(batches: BatchContext, compared: ComparedRuns | None, wrong_in:
     return compare_tables.compared_turns(compared.videos, samples, wrong_in, batches.video_names(compared.a))
 
 
-def sort_videos(batches: BatchContext, compared: ComparedRuns | None, metric: str) -> VideosView:
+def sort_videos(batches: BatchContext, compared: ComparedRuns | None, metric: str) -> tuple[Any, str]:
     """Return the table and the chart of the videos of compared runs by the score ``metric``."""
     if compared is None:
-        return VideosView(videos=compare_tables.compared_videos((), metric), distribution="")
-    return VideosView(
-        videos=compare_tables.compared_videos(compared.videos, metric, batches.video_names(compared.a)),
-        distribution=pack_chart(
-            partial(_draw_scores, compared, metric), revision=f"{compared.a} {compared.b} {metric}"
-        ),
-    )
+        return compare_tables.compared_videos((), metric), ""
+    table = compare_tables.compared_videos(compared.videos, metric, batches.video_names(compared.a))
+    revision = f"{compared.a} {compared.b} {metric}"
+    return table, pack_chart(partial(_draw_scores, compared, metric), revision=revision)
 
 
 def draw_comparison_chart(
@@ -247,7 +241,7 @@ def make_compare_panel(
             distribution = make_chart("distribution", hint="Click a point to open both")
     shown, draw = [compared, metric], partial(draw_comparison_chart, batches)
     make_figure_row(COMPARISON_CHARTS, draw, shown, elem_id="comparison")
-    scores, of_videos = gr.HTML(elem_id="differences", padding=False), VideosView(videos, distribution)
+    scores, of_videos = gr.HTML(elem_id="differences", padding=False), (videos, distribution)
     view = CompareView(compared, said, failures, scores, *of_videos, turns)
 
     def compare_chosen(name: Any, other: Any, wrong_in: Any, metric: Any, request: gr.Request) -> Iterator[CompareView]:

@@ -50,29 +50,18 @@ class BoardView(NamedTuple):
     table: Any = gr.skip()
 
 
-class BoardChoices(NamedTuple):
-    """The choices of runs, and the split that they are from."""
+def list_runs(batches: BatchContext, name: str | None, chosen: Sequence[str], offered: str | None) -> tuple[Any, str]:
+    """Return the runs of the split of the shown run, else of the newest run, and the path of the split.
 
-    runs: Any
-    offered: Any
-
-
-class OpenedRun(NamedTuple):
-    """The run of a clicked row, and the views of the shown run."""
-
-    runs: Any = gr.skip()
-    views: Any = gr.skip()
-
-
-def list_runs(batches: BatchContext, name: str | None, chosen: Sequence[str], offered: str | None) -> BoardChoices:
-    """Return the runs of the split of the shown run, else of the newest run; new splits begin with the newest runs."""
+    A new split begins with its newest runs.
+    """
     name = name or next(iter(batches.listed_runs()), None)
     shown = batches.find_split(name)
     names = [one for one in batches.listed_runs(name) if shown is not None and batches.find_split(one) is shown]
     split = str(shown.path) if shown is not None and names else ""
     kept = [one for one in chosen or () if one in names] if split == offered else []
     first = _first_runs(batches, str(name), names) if not kept else []
-    return BoardChoices(runs=gr.Dropdown(choices=names, value=kept or first, multiselect=True), offered=split)
+    return gr.Dropdown(choices=names, value=kept or first, multiselect=True), split
 
 
 def _first_runs(batches: BatchContext, name: str, names: Sequence[str]) -> list[str]:
@@ -165,12 +154,12 @@ def _undefined(board: Leaderboard) -> list[Metric]:
     return [metric for metric, cells in columns if all(math.isnan(cell.value) for cell in cells)]
 
 
-def open_run(batches: BatchContext, event: gr.SelectData) -> OpenedRun:
+def open_run(batches: BatchContext, event: gr.SelectData) -> tuple[Any, Any]:
     """Choose the run of a clicked row as the shown run, and show its videos."""
     name = str(event.row_value[0])
     if name not in batches.run_names():
-        return OpenedRun()
-    return OpenedRun(runs=name, views=gr.Tabs(selected="videos"))
+        return gr.skip(), gr.skip()
+    return name, gr.Tabs(selected="videos")
 
 
 def write_board(folder: Path, table_format: TableFormat, board: Leaderboard | None, sort_by: str) -> Path:
@@ -226,10 +215,10 @@ def make_leaderboard_panel(context: AppContext, batches: BatchContext, *, runs: 
         column_widths=["16%", "12%", *["11%"] * len(DEFAULT_METRICS)],
         elem_id="board",
     )
-    view, offer = BoardView(board=state, said=said, table=table), BoardChoices(runs=board_runs, offered=offered)
+    view, offer = BoardView(board=state, said=said, table=table), (board_runs, offered)
     listed = wire(here.select, partial(list_runs, batches), [runs, board_runs, offered], offer, **AT_ONCE)
     chosen, scoring = [runs, board_runs, metrics, sort_by, baselines], {**SCORING, "show_progress_on": said}
     for event in (listed.then, partial(gr.on, [board_runs.input, metrics.input, baselines.input])):
         wire(event, partial(show_board, context, batches), chosen, view, **scoring)
     wire(sort_by.input, partial(show_order, batches), [state, sort_by], view, **LATEST)
-    return wire(table.select, partial(open_run, batches), None, OpenedRun(runs=runs, views=views), **AT_ONCE)
+    return wire(table.select, partial(open_run, batches), None, (runs, views), **AT_ONCE)

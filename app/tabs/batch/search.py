@@ -21,7 +21,7 @@ from stepscope.app.formatting import as_sentence, format_clock, shorten_ids
 from stepscope.app.opening import InPlayer, OpenedHit
 from stepscope.app.reviews.actions import Event
 from stepscope.app.reviews.events import reference_event
-from stepscope.app.tabs.batch.selection import SavedSlice, keep_slice, list_traits
+from stepscope.app.tabs.batch.selection import keep_slice, list_traits
 from stepscope.app.web.views import PlayerView
 from stepscope.engine.io.files import write_csv
 from stepscope.eval.annotations.corrections import name_turns
@@ -205,8 +205,8 @@ def open_hit(
     return OpenedHit(player) if player == PlayerView() else OpenedHit(player, at=number, listed=hits)
 
 
-def save_hits(batches: BatchContext, name: str | None, hits: Hits | None, called: str | None) -> SavedSlice:
-    """Save the videos of the hits as a slice of the split."""
+def save_hits(batches: BatchContext, name: str | None, hits: Hits | None, called: str | None) -> tuple[Any, Any]:
+    """Save the videos of the hits as a slice of the split; return as ``keep_slice``."""
     videos = frozenset(hits.moments["video_id"]) if hits is not None else frozenset()
     return keep_slice(batches, name, videos, called)
 
@@ -262,7 +262,7 @@ def make_search_panel(
         )
         save = gr.Button("Save videos as slice", size="sm", scale=0, min_width=170, elem_id="search_save")
         download = gr.Button("Save as CSV", size="sm", scale=0, min_width=130, elem_id="search_csv")
-    saved = SavedSlice(part=part, result=gr.HTML(elem_id="search_saved", padding=False))
+    saved = (part, gr.HTML(elem_id="search_saved", padding=False))
     widgets.wire(save.click, partial(save_hits, batches), [runs, hits, called], saved, **widgets.AT_ONCE)
     widgets.wire_download(download.click, partial(download_hits, batches), chosen)
     found = FoundKind(runs=runs, scope=scope, query=query, views=views)

@@ -44,20 +44,6 @@ class OfferedSelection(NamedTuple):
     result: Any = gr.skip()
 
 
-class SavedSlice(NamedTuple):
-    """The dropdown of slices, and the output of status lines and scores."""
-
-    part: Any = gr.skip()
-    result: Any = gr.skip()
-
-
-class OnlyKind(NamedTuple):
-    """The dropdown of traits, and the tabs of the run, which show its videos."""
-
-    only: Any = gr.skip()
-    views: Any = gr.skip()
-
-
 def read_marks(store: ReviewStore, *, is_blind: bool) -> Marks:
     """Return the verdicts and tags of all reviewers, by video, milliseconds and text; empty in blind mode."""
     marks: dict[tuple[str, int, str], set[str]] = {}
@@ -115,13 +101,13 @@ def choose_videos(
     return chosen
 
 
-def choose_kind(batches: BatchContext, name: str | None, event: gr.EventData) -> OnlyKind:
-    """Select the videos with the failures of a picked bar, and show them."""
+def choose_kind(batches: BatchContext, name: str | None, event: gr.EventData) -> tuple[Any, Any]:
+    """Select the videos with the failures of a picked bar, and show them: traits, and the tabs of the run."""
     trait = f"failure: {read_event(event, 'point')}"
     choices = list_traits(batches, name)
     if trait not in [value for _, value in choices]:
-        return OnlyKind()
-    return OnlyKind(only=gr.Dropdown(choices=choices, value=[trait]), views=gr.Tabs(selected="videos"))
+        return gr.skip(), gr.skip()
+    return gr.Dropdown(choices=choices, value=[trait]), gr.Tabs(selected="videos")
 
 
 def make_filter(
@@ -143,19 +129,19 @@ def read_slices(batches: BatchContext, name: str | None) -> Mapping[str, Sequenc
 
 def save_slice(
     batches: BatchContext, name: str | None, only: Sequence[str] | None, part: str | None, called: str | None
-) -> SavedSlice:
-    """Save the shown videos as a slice of their split."""
+) -> tuple[Any, Any]:
+    """Save the shown videos as a slice of their split; return as ``keep_slice``."""
     try:
         chosen = choose_videos(batches, name, only, part)
     except ValueError as error:
-        return SavedSlice(result=render_note(as_sentence(error), is_problem=True))
+        return gr.skip(), render_note(as_sentence(error), is_problem=True)
     return keep_slice(batches, name, chosen, called)
 
 
 def keep_slice(
     batches: BatchContext, name: str | None, chosen: frozenset[str] | None, called: str | None
-) -> SavedSlice:
-    """Save videos of a run, None for all of them, as a slice of their split."""
+) -> tuple[Any, Any]:
+    """Save videos of a run, None for all of them, as a slice of their split; return the slices, and a status."""
     try:
         path, called = _slices_path(batches, name), " ".join((called or "").split())
         if path is None:
@@ -168,9 +154,9 @@ def keep_slice(
             )
         kept = slices.write_slice(path, called, sorted(chosen))
     except (ValueError, OSError) as error:
-        return SavedSlice(result=render_note(as_sentence(error), is_problem=True))
+        return gr.skip(), render_note(as_sentence(error), is_problem=True)
     result = render_note(f"{called}: {format_count(len(chosen), 'video')} saved.")
-    return SavedSlice(part=gr.Dropdown(choices=[ALL_VIDEOS, *kept], value=called), result=result)
+    return gr.Dropdown(choices=[ALL_VIDEOS, *kept], value=called), result
 
 
 def score_chosen(
@@ -268,8 +254,8 @@ def make_selection_panel(
         wire(event, partial(offer, batches), [runs, view.run], view, **AT_ONCE)
         for event in (runs.change, partial(gr.on, [only.focus, part.focus]))
     )
-    chosen, saved = [runs, only, part], SavedSlice(part=part, result=result)
-    wire(save.click, partial(save_slice, batches), [*chosen, called], saved, **AT_ONCE)
+    chosen = [runs, only, part]
+    wire(save.click, partial(save_slice, batches), [*chosen, called], (part, result), **AT_ONCE)
     queue = {"concurrency_id": "scores", "concurrency_limit": 1, "api_visibility": "private"}
     score.click(partial(score_chosen, context, batches), chosen, result, **queue)
     return SelectionPanel(order=order, only=only, part=part), offered

@@ -17,7 +17,7 @@ from stepscope.app.opening import InPlayer, open_video
 from stepscope.app.tabs.batch.compare import make_compare_panel
 from stepscope.app.tabs.batch.leaderboard import make_leaderboard_panel
 from stepscope.app.tabs.batch.new_run.form import FormPanel, make_form_panel
-from stepscope.app.tabs.batch.new_run.start import FilesCheck, check_files, import_files, start
+from stepscope.app.tabs.batch.new_run.start import check_files, import_files, start
 from stepscope.app.tabs.batch.protocols import make_protocols_panel
 from stepscope.app.tabs.batch.publishing import make_publish_panel
 from stepscope.app.tabs.batch.run_list import make_run_list_panel
@@ -26,7 +26,6 @@ from stepscope.app.tabs.batch.runs.handlers import BatchView, ShownRun
 from stepscope.app.tabs.batch.runs.panel import make_charts_panel, make_run_panel, make_video_table
 from stepscope.app.tabs.batch.search import make_search_panel
 from stepscope.app.tabs.batch.selection import (
-    OnlyKind,
     SelectionPanel,
     choose_kind,
     make_selection_panel,
@@ -105,8 +104,7 @@ def make_batch_tab(
     )
     _wire_runs(batches, form, selection, view, here=here, elsewhere=elsewhere)
     in_player.wire(charts["videos"].pick, partial(open_video, context, batches), runs)
-    only_kind = OnlyKind(only=selection.only, views=views)
-    picked = wire(charts["failures"].pick, partial(choose_kind, batches), runs, only_kind, **AT_ONCE)
+    picked = wire(charts["failures"].pick, partial(choose_kind, batches), runs, (selection.only, views), **AT_ONCE)
 
     def show_all(*inputs: Any) -> BatchView:
         return handlers.show(*inputs)._replace(runs=gr.skip())
@@ -153,7 +151,7 @@ def _wire_runs(
         )
 
     wire_view(form.start.click, start, *form.entries)
-    checked = FilesCheck(problem=form.problem, signal=form.rule.signal)
+    checked = (form.problem, form.rule.signal)
     wire(form.results.upload, partial(check_files, batches), [form.split, form.results], checked, **AT_ONCE)
     wire_view(form.import_results.click, import_files, form.split, form.results, form.name, *form.rule)
     wire_view(view.cancel.click, handlers.cancel, view.runs)

@@ -3,7 +3,7 @@
 import re
 from contextlib import closing
 from dataclasses import replace
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import gradio as gr
 
@@ -32,15 +32,8 @@ _REQUEST: Final = "The goal of this video is: {goal}. List its steps in order, i
 _BULLET: Final = re.compile(r"^\s*(?:[-*•]|(?:step\s*)?\d+\s*[.:)])\s*", re.IGNORECASE)
 
 
-class ProposedSteps(NamedTuple):
-    """Updates of the box of steps and of the status line."""
-
-    steps: Any = gr.skip()
-    status: Any = gr.skip()
-
-
-def propose_steps(context: AppContext, clip: Clip | None, goal: str | None) -> ProposedSteps:
-    """Ask the model for the steps of a goal, and write them into the box, where they can be edited."""
+def propose_steps(context: AppContext, clip: Clip | None, goal: str | None) -> tuple[Any, Any]:
+    """Ask the model for the steps of a goal; return the box of steps, where they can be edited, and the status."""
     try:
         if clip is None or not strip_text(goal or ""):
             raise ValueError("the model proposes steps for a video and a goal; choose a video and enter its goal")
@@ -48,9 +41,9 @@ def propose_steps(context: AppContext, clip: Clip | None, goal: str | None) -> P
         if not steps:
             raise ValueError("the model proposed no steps; enter them, one per line")
     except (EngineError, ValueError) as error:
-        return ProposedSteps(status=status_line(as_sentence(error), is_problem=True))
+        return gr.skip(), status_line(as_sentence(error), is_problem=True)
     status = f"The model proposed {format_count(len(steps), 'step')}: correct them, then press Run."
-    return ProposedSteps(steps="\n".join(steps), status=status_line(status))
+    return "\n".join(steps), status_line(status)
 
 
 def read_proposal(text: str) -> list[str]:

@@ -64,13 +64,6 @@ class CheckedFile:
     """The rule by which a signal of results decides; None for that of the file."""
 
 
-class ReferenceCheck(NamedTuple):
-    """Outputs of the check of a reference."""
-
-    checked: Any = gr.skip()
-    problem: Any = ""
-
-
 def check_upload(context: AppContext, before: Clip | None, upload: str | None) -> UploadCheck:
     """Check an upload. Until it is accepted, the open video stays open and its run continues.
 
@@ -133,19 +126,22 @@ def show_example(context: AppContext, live: LiveRun | None) -> tuple[views.Playe
     return player, str(manifest), gr.Accordion(open=True), ""
 
 
-def check_reference(clip: Clip | None, reference: str | None) -> ReferenceCheck:
-    """Check a reference for the open upload. A refused reference cancels no run and changes nothing else."""
+def check_reference(clip: Clip | None, reference: str | None) -> tuple[Any, Any]:
+    """Check a reference for the open upload; return it as checked, and a problem.
+
+    A refused reference cancels no run and changes nothing else.
+    """
     is_upload = clip is not None and bool(clip.content_digest)
     if reference is None and not is_upload:
-        return ReferenceCheck()
+        return gr.skip(), ""
     try:
         if clip is None or not is_upload:
             raise ValueError("a reference belongs to an upload: upload a video first")
         if reference is not None:
             add_reference(clip, Path(reference))
     except (ValueError, OSError) as error:
-        return ReferenceCheck(problem=views.status_line(as_sentence(error), is_problem=True))
-    return ReferenceCheck(checked=CheckedFile(path=None if reference is None else Path(reference)))
+        return gr.skip(), views.status_line(as_sentence(error), is_problem=True)
+    return CheckedFile(path=None if reference is None else Path(reference)), ""
 
 
 def clear_box(before: Clip | None) -> Any:

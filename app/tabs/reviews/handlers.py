@@ -61,13 +61,6 @@ class ReviewView(NamedTuple):
     prefer: Any = gr.skip()
 
 
-class ExportView(NamedTuple):
-    """The outcome of an export."""
-
-    status: Any
-    download: Any
-
-
 def show(batches: BatchContext, reviews: ReviewContext, query: ReviewQuery) -> ReviewView:
     """Show the current state of the reviews."""
     name = signed_in(query.request)
@@ -158,7 +151,7 @@ def export(
     content: str,
     prefer: Sequence[str],
     omit: Sequence[OptionalField],
-) -> Generator[ExportView]:
+) -> Generator[tuple[Any, Any]]:
     """Write a zip file, and yield its contents in words and the button that downloads it.
 
     The file is deleted when the generator resumes; by then Gradio has made its own copy.
@@ -179,17 +172,16 @@ def export(
                 omit=tuple(omit),
             )
         except (EngineError, ValueError, OSError) as error:
-            yield forget_export()._replace(status=status_line(_refusal(error), is_problem=True))
+            yield status_line(_refusal(error), is_problem=True), forget_export()[1]
             return
         label = f"Download {written.path.name}"
         button = gr.DownloadButton(label, value=written.path, interactive=True)
-        yield ExportView(status=_export_words(written, review), download=button)
+        yield _export_words(written, review), button
 
 
-def forget_export() -> ExportView:
-    """Remove the file of the last export, which is not that of the changed inputs."""
-    button = gr.DownloadButton("Download", value=None, interactive=False)
-    return ExportView(status=status_line(NOT_EXPORTED), download=button)
+def forget_export() -> tuple[Any, Any]:
+    """Remove the file of the last export, which is not that of the changed inputs; return as ``export``."""
+    return status_line(NOT_EXPORTED), gr.DownloadButton("Download", value=None, interactive=False)
 
 
 def _refusal(error: Exception) -> str:

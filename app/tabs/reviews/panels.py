@@ -13,7 +13,7 @@ from stepscope.app.opening import InPlayer, OpenedHit
 from stepscope.app.security.identity import needs_login, typed_name
 from stepscope.app.tabs.reviews import assigning, handlers
 from stepscope.app.tabs.reviews.assigning import ALL_VIDEOS, QUEUE_HEADERS, WORKLOAD_HEADERS, WORKLOAD_HELP, QueueView
-from stepscope.app.tabs.reviews.handlers import NO_RUN_CHOICE, NOT_EXPORTED, OMIT_LABEL, ExportView
+from stepscope.app.tabs.reviews.handlers import NO_RUN_CHOICE, NOT_EXPORTED, OMIT_LABEL
 from stepscope.app.tabs.reviews.query import (
     ALLOW_DELETIONS,
     NO_RUN,
@@ -265,7 +265,7 @@ def make_export_panel(batches: BatchContext, reviews: ReviewContext, setup: Setu
         with gr.Row():
             write = gr.Button("Write a zip file", variant="primary", min_width=100, elem_id="write")
             download = gr.DownloadButton("Download", interactive=False, min_width=100, elem_id="download")
-        view = ExportView(status=make_status_line("exported", value=NOT_EXPORTED), download=download)
+        view = (make_status_line("exported", value=NOT_EXPORTED), download)
     choices = [content, prefer, omit]
     wire(write.click, export, [*setup.inputs, *choices], view, **WITH_PROGRESS)
     changes = [one.input for one in (setup.split, setup.runs, setup.blind, *choices)]

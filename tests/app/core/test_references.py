@@ -159,7 +159,7 @@ def test_a_file_that_cannot_be_used_is_refused_in_a_sentence_and_changes_nothing
 
 def test_a_reference_without_an_upload_says_where_it_belongs(context: AppContext, tmp_path: Path) -> None:
     for clip in (None, context.bundled_videos.clips[0]):
-        assert "upload a video first" in check_reference(clip, str(tmp_path / "own.json")).problem.value
+        assert "upload a video first" in check_reference(clip, str(tmp_path / "own.json"))[1].value
 
 
 @pytest.mark.parametrize(

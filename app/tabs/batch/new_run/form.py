@@ -17,7 +17,6 @@ from stepscope.app.controls.widgets import AT_ONCE, CHECK_QUEUE, make_status_lin
 from stepscope.app.core.batch_context import FEATURES_FOLDER, BatchContext
 from stepscope.app.formatting import as_sentence
 from stepscope.app.tabs.batch.new_run import own_splits as adding
-from stepscope.app.tabs.batch.new_run.own_splits import AddedSplit
 from stepscope.app.web.views import status_line
 from stepscope.engine.config import ContextStrategy, read_threshold
 from stepscope.engine.decisions.policies import find_policy
@@ -252,8 +251,7 @@ def _make_split(batches: BatchContext, *, status: Any, here: Any) -> Any:
             elem_id="split_path",
         )
         split_file = gr.File(label="or upload: manifest, DST, ProAssist", height=130, elem_id="split_file")
-    added = AddedSplit(status=status, split=split)
-    wire(path.submit, partial(adding.add_path, batches), path, added, **CHECK_QUEUE)
-    wire(split_file.upload, partial(adding.add_file, batches), split_file, added, **CHECK_QUEUE)
+    wire(path.submit, partial(adding.add_path, batches), path, (status, split), **CHECK_QUEUE)
+    wire(split_file.upload, partial(adding.add_file, batches), split_file, (status, split), **CHECK_QUEUE)
     here.select(lambda: gr.Dropdown(choices=list(batches.listed_splits())), None, split, **AT_ONCE)
     return split

@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from threading import Lock
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import gradio as gr
 
@@ -160,15 +160,8 @@ def _with_known_videos(
         )
 
 
-class AddedSplit(NamedTuple):
-    """The status line and the dropdown of splits."""
-
-    status: Any = gr.skip()
-    split: Any = gr.skip()
-
-
-def add_path(batches: BatchContext, typed: str | None) -> AddedSplit:
-    """Add the split at a path, or read it again."""
+def add_path(batches: BatchContext, typed: str | None) -> tuple[Any, Any]:
+    """Add the split at a path, or read it again; return the status line and the choices of splits."""
     try:
         if not batches.takes_paths:
             raise ValueError("this page accepts no paths; upload the split")
@@ -183,27 +176,26 @@ def add_path(batches: BatchContext, typed: str | None) -> AddedSplit:
         splits[path.stem] = split
         return _show(batches, path.stem)
     except (ValueError, OSError) as error:
-        return AddedSplit(status=status_line(as_sentence(error), is_problem=True))
+        return status_line(as_sentence(error), is_problem=True), gr.skip()
 
 
-def add_file(batches: BatchContext, upload: str | None) -> AddedSplit:
-    """Add an uploaded split, or the vocabulary of one."""
+def add_file(batches: BatchContext, upload: str | None) -> tuple[Any, Any]:
+    """Add an uploaded split, or the vocabulary of one; return as ``add_path``."""
     if upload is None:
-        return AddedSplit()
+        return gr.skip(), gr.skip()
     try:
         folder = batches.runs / SPLITS_FOLDER
         if upload.endswith(ENDING):
             name = add_vocabulary(batches.splits, Path(upload), folder=folder)
-            return AddedSplit(status=status_line(f"The split “{name}” has this vocabulary now."))
+            return status_line(f"The split “{name}” has this vocabulary now."), gr.skip()
         return _show(batches, add_upload(batches, Path(upload)))
     except (ValueError, OSError) as error:
-        return AddedSplit(status=status_line(as_sentence(error), is_problem=True))
+        return status_line(as_sentence(error), is_problem=True), gr.skip()
 
 
-def _show(batches: BatchContext, name: str) -> AddedSplit:
+def _show(batches: BatchContext, name: str) -> tuple[Any, Any]:
     split = batches.splits[name]
     bad = [entry for entry in split.entries if isinstance(entry, InvalidSample)]
     said = f"The split “{name}” has {format_count(len(split.samples), 'video')}."
     said += f" Unusable records: {len(bad)}; the first: {bad[0].reason}." if bad else ""
-    splits = gr.Dropdown(choices=list(batches.listed_splits()), value=name)
-    return AddedSplit(status=status_line(said, is_problem=bool(bad)), split=splits)
+    return status_line(said, is_problem=bool(bad)), gr.Dropdown(choices=list(batches.listed_splits()), value=name)

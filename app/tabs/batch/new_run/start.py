@@ -3,7 +3,7 @@
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import gradio as gr
 
@@ -144,27 +144,18 @@ def import_files(
     return _show_queued(batches, job, order)
 
 
-class FilesCheck(NamedTuple):
-    """Outputs of the check of uploaded files."""
-
-    problem: Any = gr.skip()
-    signal: Any = gr.skip()
-
-
-def check_files(batches: BatchContext, split: str | None, files: Sequence[str] | None) -> FilesCheck:
-    """Check uploaded files for the chosen split, and offer the signals that may decide in them."""
+def check_files(batches: BatchContext, split: str | None, files: Sequence[str] | None) -> tuple[Any, Any]:
+    """Check uploaded files for the chosen split; return a problem, and the choices of signals that may decide."""
     paths = [Path(path) for path in files or ()]
     try:
         found = _find(batches, split, paths)
     except (ValueError, OSError) as error:
-        return FilesCheck(problem=_describe(batches, paths, str(error)))
+        return _describe(batches, paths, str(error)), gr.skip()
     deciding = list(dict.fromkeys(name for _, form in found.by_video.values() for name in form.deciding))
     first = next(iter(found.problems.values()), "")
     more = f", and {len(found.problems) - 1} more; the others can be imported" if len(found.problems) > 1 else ""
-    return FilesCheck(
-        problem=_describe(batches, paths, f"{first}{more}") if first else status_line(""),
-        signal=gr.Dropdown(choices=deciding, value=next(iter(deciding), None)),
-    )
+    problem = _describe(batches, paths, f"{first}{more}") if first else status_line("")
+    return problem, gr.Dropdown(choices=deciding, value=next(iter(deciding), None))
 
 
 def _find(batches: BatchContext, split: str | None, files: Sequence[Path]) -> FoundResults:

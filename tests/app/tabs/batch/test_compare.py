@@ -132,7 +132,7 @@ def test_two_runs_are_compared_and_each_row_opens_both(context: AppContext, fini
     assert [row[3] for row in rows] == [pytest.approx(row[2] - row[1], abs=0.0011) for row in rows]
     assert [row[3] for row in rows] == sorted((row[3] for row in rows), reverse=True)  # most missed in B first
     assert rows[0][3] > 0
-    fewer = comparing.sort_videos(batches, view.compared, "num_redundant").videos["data"]
+    fewer = comparing.sort_videos(batches, view.compared, "num_redundant")[0]["data"]
     assert [row[3] for row in fewer] == sorted((row[3] for row in fewer), reverse=True)
     assert all(row[3] <= 0 for row in fewer)  # a silent run has none
     assert {row[2] for row in view.turns} == {"only B"}

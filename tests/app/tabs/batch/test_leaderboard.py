@@ -112,11 +112,11 @@ def test_the_order_follows_a_score_and_its_direction(page: BatchContext, view: A
 
 
 def test_runs_of_the_shown_split_are_offered_and_a_choice_is_kept(page: BatchContext) -> None:
-    found = boards.list_runs(page, "recorded", [], None)
-    assert sorted(found.runs.value) == ["imported", "recorded"]
-    assert found.runs.value[0] == "recorded"
-    assert boards.list_runs(page, "imported", ["recorded"], found.offered).runs.value == ["recorded"]
-    assert len(boards.list_runs(page, None, [], None).runs.value) == 2, "without a shown run those of the newest run"
+    runs, offered = boards.list_runs(page, "recorded", [], None)
+    assert sorted(runs.value) == ["imported", "recorded"]
+    assert runs.value[0] == "recorded"
+    assert boards.list_runs(page, "imported", ["recorded"], offered)[0].value == ["recorded"]
+    assert len(boards.list_runs(page, None, [], None)[0].value) == 2, "without a shown run those of the newest run"
 
 
 def test_refusals_are_sentences_and_leave_an_empty_table(context: AppContext, page: BatchContext) -> None:

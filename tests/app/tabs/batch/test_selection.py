@@ -151,13 +151,13 @@ def test_slices_that_cannot_be_read_are_kept_and_named_in_one_sentence(batches: 
     (path,) = (batches.runs / ".slices").iterdir()
     path.write_text(content, encoding="utf-8")
     for saved in (
-        choosing.save_slice(batches, "a", ["failure: missed"], ALL_VIDEOS, "y"),
-        choosing.save_slice(batches, "a", ["failure: missed"], "x", "y"),
-        choosing.offer(batches, "a", "b"),
-        choosing.offer(batches, "a", "a"),
+        choosing.save_slice(batches, "a", ["failure: missed"], ALL_VIDEOS, "y")[1],
+        choosing.save_slice(batches, "a", ["failure: missed"], "x", "y")[1],
+        choosing.offer(batches, "a", "b").result,
+        choosing.offer(batches, "a", "a").result,
     ):
-        assert f"the saved slices are kept, but .slices/{path.name} cannot be read: " in saved.result
-        assert "restore or remove the file" in saved.result
+        assert f"the saved slices are kept, but .slices/{path.name} cannot be read: " in saved
+        assert "restore or remove the file" in saved
     assert path.read_text(encoding="utf-8") == content
     with pytest.warns(UserWarning, match="the saved slices are kept"):  # a note at the corner of the page
         assert choosing.make_filter(batches, "a", "by name", None, "x").videos == frozenset()
@@ -243,9 +243,9 @@ def test_each_moment_opens_its_own_event_and_says_its_place(
 
 def test_the_videos_are_kept_as_a_slice_and_the_moments_as_a_file(batches: BatchContext) -> None:
     hits = search(batches, "failure:missed is:message")
-    assert "1 video saved" in searching.save_hits(batches, "a", hits, "silent").result
+    assert "1 video saved" in searching.save_hits(batches, "a", hits, "silent")[1]
     assert read_slices(batches, "a") == {"silent": ["v1"]}
-    assert "no video is selected" in searching.save_hits(batches, "a", None, "none").result
+    assert "no video is selected" in searching.save_hits(batches, "a", None, "none")[1]
     written = searching.download_hits(batches, "a", THIS_RUN, "failure:missed is:message")
     with Path(next(written)).open(newline="") as file:
         assert [row["video_id"] for row in csv.DictReader(file)] == ["v1"]
@@ -267,9 +267,9 @@ def test_slices_of_two_users_at_a_time_are_both_kept_up_to_a_limit(
         assert begun.acquire(timeout=60)
         begun.acquire(timeout=0.2)  # by the second, if it is not kept waiting
         goes_on.set()
-        assert all("1 video saved." in view.result().result for view in saved)
+        assert all("1 video saved." in view.result()[1] for view in saved)
     assert {"one", "two"} <= set(read_slices(batches, "a"))
     monkeypatch.setattr(slices, "MAX_SLICES", 2)
     _, said = choosing.keep_slice(batches, "a", frozenset({"v1"}), "three")
     assert "a split has at most 2 slices" in said
-    assert "1 video saved." in choosing.keep_slice(batches, "a", frozenset({"v0"}), "one").result
+    assert "1 video saved." in choosing.keep_slice(batches, "a", frozenset({"v0"}), "one")[1]

@@ -42,6 +42,8 @@ bench: .venv/.dev
 	$(BIN)/stepscope bench
 	$(BIN)/python -m benchmarks.gpu.questions
 	$(BIN)/python -m benchmarks.engine.decode
+	$(BIN)/python -m benchmarks.engine.evidence
+	$(BIN)/python -m benchmarks.eval.explain
 	$(BIN)/python -m benchmarks.eval.record
 	$(BIN)/python -m benchmarks.eval.score
 	$(BIN)/python -m benchmarks.eval.search

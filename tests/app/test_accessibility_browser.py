@@ -1,15 +1,13 @@
 """WCAG 2.1 AA by axe-core, the focus of the keyboard, and live regions."""
 
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
-from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page
 
+from tests.support.pages.axe import find_violations
 from tests.support.pages.browser import NEEDS_CHROMIUM, open_page, run
 
-RULES = {"runOnly": {"type": "tag", "values": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa"]}}
 pytestmark = [*NEEDS_CHROMIUM, pytest.mark.slow]
 
 
@@ -21,11 +19,10 @@ def page(browser: Browser) -> Iterator[Page]:
 
 
 def violations(page: Page, part: str | None = None) -> list[str]:
-    """Return one line per violation on the page or in a part of it, measured after all transitions."""
+    """Return the violations on the page or in a part of it, measured after all transitions."""
     page.wait_for_selector("#run:enabled", state="attached")
     page.add_style_tag(content="* { transition: none !important; animation: none !important; }")
-    found: list[dict[str, Any]] = Axe().run(page, context=part, options=RULES).response["violations"]
-    return [f"{rule['id']}: {node['target']}: {node['failureSummary']}" for rule in found for node in rule["nodes"]]
+    return find_violations(page, part)
 
 
 def test_every_tab_meets_wcag_aa(page: Page, tiny_page: str) -> None:

@@ -1,7 +1,9 @@
 """Interventions: a branch of a run gives the outputs of a new run with the same changes, frame by frame."""
 
+import copy
 from collections.abc import Callable
 from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -87,6 +89,13 @@ class Case:
         self.frames: list[FrameFeatures] = list(random_frames(checkpoint, NUM_FRAMES))
 
     def record(self) -> Recording:
+        """Return a copy of the finished run, with a KV cache of its own: a branch takes the cache over."""
+        recording = copy.copy(self._recording)
+        recording._cache = copy.deepcopy(recording._cache)
+        return recording
+
+    @cached_property
+    def _recording(self) -> Recording:
         recording = Recording(self.checkpoint, self.frames, task=TASK, config=self.config)
         list(recording.run())
         return recording

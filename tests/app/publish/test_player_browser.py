@@ -7,7 +7,6 @@ from typing import Any
 from urllib.parse import urlencode
 
 import pytest
-from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Page
 
 from stepscope.app.core.run import BUNDLED_MODEL_WARNING
@@ -17,6 +16,7 @@ from stepscope.engine.io.files import write_json
 from stepscope.eval.runs.folder import RunFolder
 from tests.app.publish.conftest import HOSTILE
 from tests.support.data.saved_runs import save_run
+from tests.support.pages.axe import find_violations
 from tests.support.pages.browser import NEEDS_CHROMIUM, inspect, rows
 from tests.support.pages.published import (
     Traffic,
@@ -29,7 +29,6 @@ from tests.support.pages.published import (
 )
 from tests.support.paths import ASSETS
 
-RULES = {"runOnly": {"type": "tag", "values": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa"]}}
 pytestmark = NEEDS_CHROMIUM
 
 
@@ -98,14 +97,9 @@ def test_the_policy_of_the_page_stops_scripts_in_it_and_requests_elsewhere(page:
 def test_both_views_meet_wcag_aa(page: Page, address: str) -> None:
     page.goto(f"{address}all/")
     page.wait_for_selector("table.videos")
-    assert violations(page) == []
+    assert find_violations(page) == []
     open_player(page, f"{address}all/?video=tower-hard")
-    assert violations(page) == []
-
-
-def violations(page: Page) -> list[str]:
-    found: list[dict[str, Any]] = Axe().run(page, options=RULES).response["violations"]
-    return [f"{rule['id']}: {node['target']}: {node['failureSummary']}" for rule in found for node in rule["nodes"]]
+    assert find_violations(page) == []
 
 
 def test_the_table_is_sorted_and_filtered_and_shown_for_an_unknown_video(page: Page, address: str) -> None:

@@ -5,14 +5,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Page
 
 from stepscope.app.reviews.actions import Action, Event
 from stepscope.app.reviews.store import ReviewStore, read_review
 from stepscope.eval.annotations.corrected_samples import apply_corrections
 from stepscope.eval.annotations.corrections import Verdict
-from tests.app.test_accessibility_browser import RULES
+from tests.support.pages.axe import find_violations
 from tests.support.pages.browser import (
     NEEDS_CHROMIUM,
     hold_requests,
@@ -95,7 +94,7 @@ def test_a_whole_review_by_keyboard_alone(page: Page, store: ReviewStore) -> Non
     name_reviewer(page, "ann")
     go_to(page, "generated", "!?%&/")
     assert page.locator(".ss-word").all_inner_texts() == ["1\nodd", "2\ndim", "3\ncause: decoy"]
-    assert Axe().run(page, context=".ss", options=RULES).response["violations"] == []
+    assert find_violations(page, ".ss") == []
     press(page, "g", "1", "2", "3", "Escape", "q")  # Escape returns to the keys of the player
     (said,) = next(found.opinions for found in read_review(store).events if found.event.key == key)
     assert said.tags == ("dark", "dim", "cause:decoy")

@@ -226,7 +226,9 @@ def test_playback_that_stalls_with_its_data_buffered_continues(page: Page) -> No
     page.wait_for_function("document.querySelector('.ss').inspect().time > 0.2")
     page.evaluate("""() => {
         const video = document.querySelector("#video video");
+        let looks = 0; // it still seeks at the first look
         Object.defineProperty(video, "readyState", { value: 2 });
+        Object.defineProperty(video, "seeking", { get: () => looks++ === 0 });
         video.addEventListener("seeking", () => (window.hasSought = true));
         video.dispatchEvent(new Event("waiting"));
     }""")

@@ -12,7 +12,6 @@ from stepscope.engine.loading import load_model
 from stepscope.engine.model.checkpoint import Checkpoint
 from stepscope.engine.model.hub.images import MODEL_TYPES
 from stepscope.engine.model.preprocessing import Normalization
-from tests.support.paths import ROOT
 from tests.support.streams.hub import write_hub
 from tests.support.streams.hub_runs import hub_parts
 from tests.support.streams.published import write_online
@@ -106,9 +105,9 @@ def test_presets_with_pixels_fit_models_of_any_size_only(checkpoint: Checkpoint)
 
 @pytest.mark.parametrize("threshold", ["1", "0"])
 def test_a_run_without_a_decision_of_an_untrained_model_names_the_sweep(
-    threshold: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    threshold: str, demo_manifest: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    folder, video = write_hub(tmp_path / "hub", "smolvlm"), ROOT / "assets/demo/boat.mp4"
+    folder, video = write_hub(tmp_path / "hub", "smolvlm"), demo_manifest.with_name("truck-1.mp4")
     words = ["run", str(video), "--checkpoint", str(folder), "--device", "cpu", "--out", str(tmp_path / "x.jsonl")]
     thresholds = ["--speak-threshold", threshold, "--update-threshold", "1", "--max-new-tokens", "1"]
     assert main([*words, *thresholds]) == 0

@@ -184,9 +184,9 @@ def swap(task: Task, change: str) -> Task:
     return replace(task, steps=(replace(first, name=second.name), replace(second, name=first.name)))
 
 
-@pytest.fixture
-def heads(tmp_path: Path) -> Case:
-    return Case(*load_heads(tmp_path))
+@pytest.fixture(scope="module")
+def heads(tmp_path_factory: pytest.TempPathFactory) -> Case:
+    return Case(*load_heads(tmp_path_factory.mktemp("heads")))
 
 
 def test_swapped_steps_are_those_of_a_new_run_with_another_task(heads: Case) -> None:

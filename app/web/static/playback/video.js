@@ -53,10 +53,12 @@ export class VideoPlayer {
   }
 
   // After a seek that replaces another one, Chromium may stall for good with all its data buffered; a seek ends that.
+  // A stall is looked at again until it ends: a slow machine may still seek, or buffer, at the first look.
   endStall(video) {
     const { buffered, currentTime: time, readyState, paused, seeking } = video;
-    if (paused || seeking || readyState > 2) return;
-    for (let range = 0; range < buffered.length; range++)
+    if (paused || readyState > 2 || video !== this.video) return;
+    setTimeout(() => this.endStall(video), STALL_MS);
+    for (let range = 0; range < buffered.length && !seeking; range++)
       if (buffered.start(range) <= time && buffered.end(range) > Math.min(time + 1, video.duration - 0.1))
         video.currentTime = time;
   }

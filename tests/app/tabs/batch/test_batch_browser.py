@@ -82,8 +82,10 @@ def choose(page: Page, box: str, option: str) -> None:
     """Choose an option; a list that was open before it came to hold the option is opened again."""
     for _ in range(20):
         page.click(f"#{box} input")
+        offered = page.get_by_role("option", name=option, exact=True)
         with suppress(PlaywrightTimeout):
-            page.get_by_role("option", name=option, exact=True).click(timeout=3000)
+            offered.wait_for(timeout=500)
+            offered.click(timeout=3000)
             return
         if page.input_value(f"#{box} input") == option:
             return  # on a busy machine a click can take effect and time out

@@ -2,17 +2,15 @@
 
 import json
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
-from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Page
 
 from stepscope.app.figures.charts.registry import CHARTS
 from stepscope.engine.io.files import write_csv, write_json
 from stepscope.eval.reports.table_files import read_video_rows
-from tests.app.test_accessibility_browser import RULES
 from tests.support.data.scored_run import score
+from tests.support.pages.axe import find_violations
 from tests.support.pages.browser import NEEDS_CHROMIUM, forget, serve_page
 
 HOSTILE = '<img src=x onerror="window.hacked=1"> <b>bold</b> <a href="https://example.com/">link</a>'
@@ -77,8 +75,7 @@ def test_a_click_on_a_point_sends_what_it_stands_for_and_names_are_text(page: Pa
 
 
 def test_charts_meet_wcag_aa_and_no_text_is_tiny(page: Page) -> None:
-    found: list[dict[str, Any]] = Axe().run(page, options=RULES, context=".charts").response["violations"]
-    assert [(rule["id"], node["target"]) for rule in found for node in rule["nodes"]] == []
+    assert find_violations(page, ".charts") == []
     sizes: list[float] = page.evaluate(
         """[...document.querySelectorAll(".ss-chart text")].filter((text) => text.textContent)
             .map((text) => parseFloat(getComputedStyle(text).fontSize))"""

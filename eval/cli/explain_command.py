@@ -15,7 +15,7 @@ from stepscope.eval.diagnosis.classes import Diagnosis, Effect, Share
 from stepscope.eval.diagnosis.experiments import read_experiments
 from stepscope.eval.diagnosis.folder import Plan, diagnose_run, digest_text, find_stale, make_plan, read_diagnosis
 from stepscope.eval.matching.turns import import_encoder
-from stepscope.eval.runs.folder import RunFolder
+from stepscope.eval.runs.folder import UNSCORED, RunFolder
 from stepscope.eval.runs.worker_messages import WorkerConfig
 
 
@@ -50,7 +50,8 @@ def explain(options: ExplainOptions) -> int:
     if options.video:
         _print_video(diagnosis, options)
     print(f"each failure: {options.run}/diagnosis.csv; all results: {options.run}/diagnosis.json")
-    return 1 if num_failed else 0
+    has_changed = any(reason not in UNSCORED for reason in plan.errors.values())
+    return 1 if num_failed or has_changed else 0
 
 
 def _print_plan(run: Path, plan: Plan) -> None:

@@ -19,8 +19,9 @@ from typing import Final
 
 from stepscope.eval.diagnosis.experiments import KINDS, Experiment, Kind
 from stepscope.eval.diagnosis.gold import GoldResult
-from stepscope.eval.diagnosis.videos import Root, VideoDiagnosis
+from stepscope.eval.diagnosis.videos import VideoDiagnosis
 from stepscope.eval.metrics.counts import NO_INTERVAL, Counts, Interval, Pool, bootstrap, ratio
+from stepscope.eval.runs.roots import Root
 
 HISTORY: Final = "history"
 UNEXPLAINED: Final = "unexplained"

@@ -1,8 +1,8 @@
 """The diagnosis of a run folder: ``diagnosis.json``, which is complete after each video, and ``diagnosis.csv``.
 
-A killed diagnosis is continued by the same command: finished videos with the same model, settings, experiments and
-samples are kept, so the files are those of an undisturbed one. A changed model or sample makes the *run* stale: its
-failures are not those of a run today, and the diagnosis is refused.
+A killed diagnosis is continued by the same command: finished videos with the same model, settings, experiments, samples
+and outputs are kept, so the files are those of an undisturbed one. A run of another model is stale and refused; a video
+that has changed since the run is left out. ``eval.runs.roots`` reads the files without the model.
 """
 
 import hashlib
@@ -34,9 +34,10 @@ from stepscope.eval.diagnosis.videos import Embed, VideoDiagnosis, count_differi
 from stepscope.eval.matching.turns import DEFAULT_ENCODER, Encode, import_encoder
 from stepscope.eval.reports.scoring import ScoreSettings, read_run_scoring
 from stepscope.eval.runs.batch import build_run_settings, parse_devices
-from stepscope.eval.runs.folder import RunFolder, digest_sample, explain_unscored, read_stream_config
-from stepscope.eval.runs.output_folder import describe_changes, find_changed_settings, lock_folder
+from stepscope.eval.runs.folder import RunFolder, digest_sample, explain_unscored, is_outcome_of, read_stream_config
+from stepscope.eval.runs.output_folder import describe_changes, find_changed_settings, lock_folder, with_defaults
 from stepscope.eval.runs.pools.worker import load_checkpoint
+from stepscope.eval.runs.roots import DIAGNOSIS_FILE, digest_outputs
 from stepscope.eval.runs.streaming.sample_features import SampleFeatures
 from stepscope.eval.runs.worker_messages import WorkerConfig
 
@@ -186,7 +187,7 @@ def make_plan(
         worker_config=worker_config,
         settings={
             **{name: settings.get(name) for name in _MODEL},
-            "config": asdict(config),
+            "config": with_defaults(settings)["config"],
             **asdict(scoring),
             "experiments": [experiment.name for experiment in chosen],
             "own": own_digest,
@@ -216,27 +217,31 @@ def diagnose_run(run: Path, plan: Plan, *, encode: Encode, device: str = "auto")
 
     Raises as ``load_model``, ``FolderRefusedError`` for a folder that is being written, and ``OSError``.
     """
+    folder = RunFolder(run)
     with lock_folder(run):
         found = None if find_stale(run, plan) else _read(run)
-        kept = {video.video_id: video for video in found.videos if not video.error} if found else {}
-        sources = {sample.video_id: digest_sample(sample) for sample in plan.samples}
-        kept = {
-            video_id: video for video_id, video in kept.items() if sources.get(video_id, video.source) == video.source
-        }
-        for video_id in sources.keys() & kept.keys():
-            yield DiagnosisStep(video_id=video_id, video=kept[video_id], is_kept=True)
+        kept = {video.video_id: video for video in found.videos if _is_current(video, folder, plan)} if found else {}
+        sources = {sample.video_id for sample in plan.samples}
+        for video_id in kept:
+            if video_id in sources:
+                yield DiagnosisStep(video_id=video_id, video=kept[video_id], is_kept=True)
         pending = [sample for sample in plan.samples if sample.video_id not in kept]
         if pending:
-            spec = _one_device(device)
-            checkpoint = load_checkpoint(plan.worker_config, spec)
+            checkpoint = load_checkpoint(plan.worker_config, _one_device(device))
             for sample in pending:
-                video = yield from _diagnose(checkpoint, RunFolder(run), plan, sample, encode)
+                video = yield from _diagnose(checkpoint, folder, plan, sample, encode)
                 kept[sample.video_id] = video
-                write_json(run / "diagnosis.json", _content(run, plan, list(kept.values())))
+                _write(run, plan, list(kept.values()))
                 yield DiagnosisStep(video_id=sample.video_id, video=video)
-        content = _content(run, plan, list(kept.values()))
-        write_json(run / "diagnosis.json", content)
-        write_csv(run / "diagnosis.csv", read_diagnosis(run, plan).rows(), columns=_COLUMNS)
+        rows = _write(run, plan, list(kept.values())).rows()
+        write_csv(run / "diagnosis.csv", rows, columns=_COLUMNS)
+
+
+def _is_current(video: VideoDiagnosis, folder: RunFolder, plan: Plan) -> bool:
+    """Return whether a video that was diagnosed earlier has neither failed nor changed since."""
+    sample = next((sample for sample in plan.samples if sample.video_id == video.video_id), None)
+    is_same = sample is None or is_outcome_of(video, sample)
+    return not video.error and is_same and not video.explain_changed(folder)
 
 
 def read_diagnosis(run: Path, plan: Plan) -> Diagnosis:
@@ -247,18 +252,17 @@ def read_diagnosis(run: Path, plan: Plan) -> Diagnosis:
 
 def _read(run: Path) -> _DiagnosisFile | None:
     try:
-        return read_record(_DiagnosisFile, run / "diagnosis.json")
+        return read_record(_DiagnosisFile, run / DIAGNOSIS_FILE)
     except FileNotFoundError:
         return None
     except ValueError as error:
         raise ValueError(f"{error}; delete it, and explain the run again") from error
 
 
-def _content(run: Path, plan: Plan, videos: Sequence[VideoDiagnosis]) -> dict[str, Any]:
-    """Return ``diagnosis.json``: the videos in the order of their ids, and what follows from them."""
-    ordered = sorted(videos, key=lambda video: video.video_id)
-    found = classify(ordered, plan.experiments)
-    return {
+def _write(run: Path, plan: Plan, videos: Sequence[VideoDiagnosis]) -> Diagnosis:
+    """Write ``diagnosis.json``: the videos in the order of their ids, and what follows from them."""
+    found = classify(sorted(videos, key=lambda video: video.video_id), plan.experiments)
+    content = {
         "settings": plan.settings,
         "num_failures": found.num_failures,
         "num_roots": len(found.roots),
@@ -266,16 +270,13 @@ def _content(run: Path, plan: Plan, videos: Sequence[VideoDiagnosis]) -> dict[st
         "classes": {name: asdict(share) for name, share in found.shares.items()},
         "experiments": [asdict(effect) for effect in found.effects],
         "roots": [
-            {
-                "video_id": one.video_id,
-                **asdict(one.root),
-                "class": one.cause,
-                "fixed_by": one.fixed_by,
-            }
+            {"video_id": one.video_id, "frame": one.root.frame, "class": one.cause, "fixed_by": one.fixed_by}
             for one in found.roots
         ],
-        "videos": [asdict(video) for video in ordered],
+        "videos": [asdict(video) for video in sorted(videos, key=lambda video: video.video_id)],
     }
+    write_json(run / DIAGNOSIS_FILE, content)
+    return found
 
 
 def _diagnose(
@@ -304,8 +305,12 @@ def _diagnose(
                 found: VideoDiagnosis = end.value
                 break
             yield DiagnosisStep(video_id=sample.video_id, activity=activity)
-        num_differing = count_differing(folder.outputs(sample), outputs)
-        return replace(found, num_differing=num_differing, warning="; ".join(warnings))
+        return replace(
+            found,
+            outputs_digest=digest_outputs(folder, sample.video_id),
+            num_differing=count_differing(folder.outputs(sample), outputs),
+            warning="; ".join(warnings),
+        )
     except (EngineError, ValueError) as error:
         return VideoDiagnosis(video_id=sample.video_id, source=digest_sample(sample), error=str(error))
 
@@ -338,7 +343,7 @@ def _one_device(device: str) -> Any:
 
 
 def _select(folder: RunFolder, split: Split, video_id: str) -> tuple[tuple[Sample, ...], dict[str, str]]:
-    """Return the samples to diagnose, and why others have no diagnosis. Raises ``ValueError`` for a stale run."""
+    """Return the samples to diagnose, and why others have no diagnosis. Raises ``ValueError`` without any."""
     if video_id and all(entry.video_id != video_id for entry in split.entries):
         raise ValueError(f"{video_id} is not a video of {split.path}")
     samples, errors = list[Sample](), dict[str, str]()
@@ -349,12 +354,10 @@ def _select(folder: RunFolder, split: Split, video_id: str) -> tuple[tuple[Sampl
         if reason := explain_unscored(entry, record):
             errors[entry.video_id] = reason
         elif isinstance(entry, Sample) and record is not None:
-            if record.source != digest_sample(entry):
-                raise ValueError(
-                    f"{folder.path} is stale: {entry.video_id} or its reference has changed in {split.path}; "
-                    "run it again"
-                )
-            samples.append(entry)
+            if is_outcome_of(record, entry):
+                samples.append(entry)
+            else:
+                errors[entry.video_id] = f"it or its reference has changed in {split.path} since the run; run it again"
     if not samples:
         reasons = next(iter(errors.values()), "the run has no video")
         raise ValueError(f"{folder.path} has no video to explain: {reasons}")

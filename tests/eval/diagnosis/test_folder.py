@@ -4,6 +4,7 @@ import csv
 import json
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,8 @@ import pytest
 from stepscope.app.cli.stepscope import main
 from stepscope.eval.data.loading import read_split
 from stepscope.eval.diagnosis.folder import diagnose_run, make_plan
+from stepscope.eval.runs.folder import RunFolder
+from stepscope.eval.runs.roots import read_roots
 from tests.support.data.batches import copies, load_letters, make_worker_config, run_to_end, write_split
 from tests.support.streams.fakes import count_letters, tiny_checkpoint
 
@@ -95,16 +98,6 @@ def test_a_diagnosis_of_other_experiments_is_made_again(
     assert names[-2:] == ["polite", "polite, words mixed"]
 
 
-def change_reference(run: Path) -> None:
-    settings = json.loads((run / "run.json").read_text())
-    split = json.loads(Path(settings["split"]).read_text())
-    split["videos"][0]["turns"][0]["text"] = "Corrected."
-    (changed := run.parent / "changed.json").write_text(json.dumps(split))
-    for video in split["videos"]:
-        shutil.copy(Path(settings["split"]).parent / video["video_path"], run.parent)
-    (run / "run.json").write_text(json.dumps({**settings, "split": str(changed)}))
-
-
 def change_model(run: Path) -> None:
     settings = json.loads((run / "run.json").read_text())
     tiny_checkpoint(run.parent / "checkpoint", seed=1)
@@ -124,7 +117,6 @@ def change_settings(**values: object) -> Callable[[Path], None]:
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
-        (change_reference, "is stale: v0 or its reference has changed in"),
         (change_model, "is stale, since it has another model"),
         (change_settings(recorded={"model": "other", "settings": {}}), "nothing can be run again"),
         (change_settings(imported=["a.json"]), "nothing can be run again"),
@@ -147,7 +139,7 @@ def test_a_budget_below_the_chain_is_refused(run: Path, capfd: pytest.CaptureFix
     assert "the chain and the gold pass alone cost about 2.4 runs; raise --max-cost" in capfd.readouterr().err
 
 
-def test_a_video_that_was_replaced_since_the_run_makes_it_stale(
+def test_a_video_that_was_replaced_since_the_run_is_left_out_alone(
     run: Path, split: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     settings = json.loads((run / "run.json").read_text())
@@ -156,6 +148,32 @@ def test_a_video_that_was_replaced_since_the_run_makes_it_stale(
     size = (folder / "v1.mp4").stat().st_size
     (folder / "v1.mp4").write_bytes(bytes(size))
     (run / "run.json").write_text(json.dumps({**settings, "split": str(folder / "split.json")}))
-    assert explain(run, "--max-cost", "2.4") == 2
-    assert "is stale: v1 or its reference has changed" in capfd.readouterr().err
-    assert not (run / "diagnosis.json").exists()
+    assert explain(run, "--max-cost", "2.4") == 1
+    assert "left out: v1: it or its reference has changed in" in capfd.readouterr().err
+    assert [video["video_id"] for video in json.loads((run / "diagnosis.json").read_text())["videos"]] == ["v0"]
+
+
+def test_roots_are_read_without_the_model_and_are_stale_where_the_run_changed(run: Path, split: Path) -> None:
+    folder, samples = RunFolder(run), read_split(split).samples
+    assert read_roots(folder) is None
+    assert explain(run, "--max-cost", "2.4") == 0
+    found, rows = read_roots(folder), list(csv.DictReader((run / "diagnosis.csv").read_text().splitlines()))
+    assert found is not None
+    assert [
+        (name, failure.kind, one.video.roots[failure.root].time_s, failure.is_consequence, one.classes[failure.root])
+        for name, one in found.items()
+        for failure in one.video.failures
+    ] == [
+        (row["video_id"], row["kind"], float(row["root_time_s"]), row["is_consequence"] == "true", row["root_class"])
+        for row in rows
+    ]
+    assert [found[sample.video_id].explain_stale(sample) for sample in samples] == ["", ""]
+    corrected = replace(samples[0], turns=samples[0].turns[1:])
+    assert found["v0"].explain_stale(corrected) == "its reference or its entry in the split has changed"
+    lines = (run / "v1.jsonl").read_text().splitlines(keepends=True)
+    (run / "v1.jsonl").write_text("".join(lines[:-1]))
+    assert [one.stale for one in (read_roots(folder) or {}).values()] == ["", "it was run again"]
+    settings = json.loads((run / "run.json").read_text())
+    (run / "run.json").write_text(json.dumps({**settings, "model_digest": "other"}))
+    stale = {one.stale for one in (read_roots(folder) or {}).values()}
+    assert stale == {f"the run has another model ({settings['model_digest']}; now other)"}

@@ -267,8 +267,8 @@ class SearchOptions(Options):
     """Print the moments of runs that match a search, such as 'wheel failure:missed cause:swap near:0.05'.
 
     A term is a word or "a phrase" of the message or the reference, or field:value; -term excludes. Fields are is
-    (message, update, state, user, near), failure (a kind, or any), cause, step, video and near, and as numbers time,
-    delay, latency, prob and margin (delay>2).
+    (message, update, state, user, near), failure (a kind, any, root or consequence), class (of its root), cause, step,
+    video and near, and as numbers time, delay, latency, prob, margin and root (delay>2).
     """
 
     query: Positional[str]

@@ -32,7 +32,7 @@ from stepscope.eval.diagnosis.experiments import (
 )
 from stepscope.eval.diagnosis.videos import Embed, VideoDiagnosis, count_differing, diagnose_video
 from stepscope.eval.matching.turns import DEFAULT_ENCODER, Encode, import_encoder
-from stepscope.eval.reports.scoring import ScoreSettings, read_run_scoring
+from stepscope.eval.reports.scoring import ScoreSettings, read_run_scoring, update_roots
 from stepscope.eval.runs.batch import build_run_settings, parse_devices
 from stepscope.eval.runs.folder import RunFolder, digest_sample, explain_unscored, is_outcome_of, read_stream_config
 from stepscope.eval.runs.output_folder import describe_changes, find_changed_settings, lock_folder, with_defaults
@@ -219,8 +219,9 @@ def diagnose_run(run: Path, plan: Plan, *, encode: Encode, device: str = "auto")
     """
     folder = RunFolder(run)
     with lock_folder(run):
-        found = None if find_stale(run, plan) else _read(run)
-        kept = {video.video_id: video for video in found.videos if _is_current(video, folder, plan)} if found else {}
+        earlier = None if find_stale(run, plan) else _read(run)
+        videos = [] if earlier is None else earlier.videos
+        kept = {video.video_id: video for video in videos if _is_current(video, folder, plan)}
         sources = {sample.video_id for sample in plan.samples}
         for video_id in kept:
             if video_id in sources:
@@ -233,8 +234,9 @@ def diagnose_run(run: Path, plan: Plan, *, encode: Encode, device: str = "auto")
                 kept[sample.video_id] = video
                 _write(run, plan, list(kept.values()))
                 yield DiagnosisStep(video_id=sample.video_id, video=video)
-        rows = _write(run, plan, list(kept.values())).rows()
-        write_csv(run / "diagnosis.csv", rows, columns=_COLUMNS)
+        found = _write(run, plan, list(kept.values()))
+        write_csv(run / "diagnosis.csv", found.rows(), columns=_COLUMNS)
+        update_roots(run, {video.video_id: len(video.roots) for video in found.videos})
 
 
 def _is_current(video: VideoDiagnosis, folder: RunFolder, plan: Plan) -> bool:

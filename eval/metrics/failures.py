@@ -8,13 +8,14 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Final
 
 from stepscope.engine.dialogue import parse_update
 from stepscope.engine.records import FrameOutput, frame_at
 from stepscope.eval.data.samples import ROLE_ORDER, Sample
 from stepscope.eval.matching.turns import Match, Pair, delay_from_span
 from stepscope.eval.matching.updates import UpdateMatch
-from stepscope.eval.metrics.counts import Counts
+from stepscope.eval.metrics.counts import Counts, count_among
 from stepscope.eval.metrics.dialogue_state import reference_states
 from stepscope.eval.metrics.matched_video import (
     FAILURE_KINDS,
@@ -116,7 +117,23 @@ def _summarize(counts: FailureCounts) -> dict[str, float]:
     return {"num_failures": sum(by_kind.values()), **by_kind}
 
 
-MEASURES = (Measure(name="failures", kind=FailureCounts, count=_count, summarize=_summarize),)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RootCounts(Counts):
+    """The roots of one or many videos; nan if those of one are unknown."""
+
+    num_videos: float = 0.0
+    num_roots: float = 0.0
+
+
+MEASURES: Final = (
+    Measure(name="failures", kind=FailureCounts, count=_count, summarize=_summarize),
+    Measure(
+        name="roots",
+        kind=RootCounts,
+        count=lambda video: RootCounts(num_videos=1.0, num_roots=video.num_roots),
+        summarize=lambda counts: {"roots": count_among(counts.num_roots, counts.num_videos)},
+    ),
+)
 
 
 def worst_frame(runs: Sequence[JudgedVideo], *, fps: float) -> int | None:

@@ -1,5 +1,6 @@
 """The roots of the failures of a run folder, read from its diagnosis without the model; see ``eval.diagnosis``."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
@@ -111,6 +112,15 @@ def read_roots(run: RunFolder) -> Mapping[str, VideoRoots] | None:
         for video in found.videos
         if not video.error
     }
+
+
+def count_roots(found: Mapping[str, VideoRoots] | None, sample: Sample) -> tuple[float, str]:
+    """Return the number of roots of a video, nan if unknown, and why a diagnosis of it is stale."""
+    video = (found or {}).get(sample.video_id)
+    if video is None:
+        return math.nan, ""
+    reason = video.explain_stale(sample)
+    return (math.nan if reason else len(video.video.roots)), reason
 
 
 def _same_entry(source: str, other: str) -> bool:

@@ -12,9 +12,18 @@ import pytest
 from stepscope.app.cli.stepscope import main
 from stepscope.eval.data.loading import read_split
 from stepscope.eval.diagnosis.folder import diagnose_run, make_plan
+from stepscope.eval.reports.search import search_folders
 from stepscope.eval.runs.folder import RunFolder
 from stepscope.eval.runs.roots import read_roots
-from tests.support.data.batches import copies, load_letters, make_worker_config, run_to_end, write_split
+from tests.support.data.batches import (
+    copies,
+    load_letters,
+    make_worker_config,
+    run_to_end,
+    tables,
+    write_scores,
+    write_split,
+)
 from tests.support.streams.fakes import count_letters, tiny_checkpoint
 
 
@@ -33,7 +42,8 @@ def finished(split: Path, tiny_folder: Path, tmp_path_factory: pytest.TempPathFa
 
 @pytest.fixture
 def run(finished: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr("stepscope.eval.cli.explain_command.import_encoder", load_letters)
+    for command in ("explain_command", "finished_runs", "run_tables"):
+        monkeypatch.setattr(f"stepscope.eval.cli.{command}.import_encoder", load_letters)
     return shutil.copytree(finished, tmp_path / "run")
 
 
@@ -63,6 +73,48 @@ def test_one_failure_is_explained_by_its_time(run: Path, capfd: pytest.CaptureFi
     assert explain(run, "--time", "2") == 2
     assert explain(run, "--video", "v9") == 2
     assert "v9 is not a video of" in capfd.readouterr().err
+
+
+def test_roots_are_in_the_tables_compared_and_searched(
+    run: Path, split: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    other = shutil.copytree(run, tmp_path / "other")
+    assert {row["roots"] for row in read_rows(run)} == {""}
+    with pytest.raises(ValueError, match="need a diagnosis that is not stale"):
+        search_folders({"run": run}, "class:unexplained")
+    assert explain(run, "--max-cost", "2.4") == 0
+    updated = tables(run)
+    assert [row["roots"] for row in updated["videos"]] == [4, 5]
+    write_scores(split, run)
+    assert updated == tables(run), "the tables are those of scoring again"
+    assert updated["metrics"]["scores"]["roots"] == 9
+    found = search_folders({"run": run, "other": other}, "failure:root class:expl")
+    assert (found["origin"] == "root").all()
+    origins = [row["is_consequence"] for row in csv.DictReader((run / "diagnosis.csv").read_text().splitlines())]
+    assert len(found) == origins.count("false")
+    assert len(search_folders({"run": run}, "failure:consequence root<9")) == origins.count("true")
+    assert len(search_folders({"run": run}, "failure:any -root>=0")) == 0
+
+    capfd.readouterr()
+    assert main(["compare", str(run), str(other)]) == 0
+    assert "roots are not compared: of other, v0 has none" in capfd.readouterr().out
+    shutil.copy(run / "diagnosis.json", other)
+    assert main(["compare", str(run), str(other)]) == 0
+    line = next(line for line in capfd.readouterr().out.splitlines() if line.startswith("roots "))
+    assert line.split() == ["roots", "9", "9", "+0", "[+0.000,", "+0.000]", "1.000", "1.000"]
+    lines = (other / "v1.jsonl").read_text().splitlines(keepends=True)
+    (other / "v1.jsonl").write_text("".join(lines).replace('"latency_ms":', ' "latency_ms":'))
+    write_scores(split, other)
+    assert (
+        read_rows(other)[1] | {"roots": "", "warning": "its diagnosis is stale: it was run again"}
+        == read_rows(other)[1]
+    )
+    assert main(["leaderboard", str(run), str(other), "--metric", "roots"]) == 0
+    assert [cell.strip() for cell in capfd.readouterr().out.splitlines()[2].split("|")[1:3]] == ["run", "9"]
+
+
+def read_rows(run: Path) -> list[dict[str, str]]:
+    return list(csv.DictReader((run / "videos.csv").read_text().splitlines()))
 
 
 def test_a_stopped_diagnosis_is_continued_to_the_same_files(

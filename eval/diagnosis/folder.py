@@ -16,7 +16,7 @@ from pydantic import BaseModel, ConfigDict
 
 from stepscope.engine.config import StreamConfig
 from stepscope.engine.errors import EngineError
-from stepscope.engine.io.files import write_csv, write_json
+from stepscope.engine.io.files import atomic_write, replace_nan, to_json, write_csv
 from stepscope.engine.io.json_records import read_record
 from stepscope.engine.model.checkpoint import Checkpoint
 from stepscope.engine.model.features.frame_encoder import FrameFeatures
@@ -277,8 +277,16 @@ def _write(run: Path, plan: Plan, videos: Sequence[VideoDiagnosis]) -> Diagnosis
         ],
         "videos": [asdict(video) for video in sorted(videos, key=lambda video: video.video_id)],
     }
-    write_json(run / DIAGNOSIS_FILE, content)
+    with atomic_write(run / DIAGNOSIS_FILE) as file:
+        lines = (f"{to_json(name)}: {_format(part)}" for name, part in content.items())
+        file.write("{" + ",\n".join(lines) + "}\n")
     return found
+
+
+def _format(part: Any) -> str:
+    """Return a part of the file as JSON, a list with a line for each item."""
+    plain = replace_nan(part)
+    return "[\n" + ",\n".join(map(to_json, plain)) + "]" if isinstance(plain, list) else to_json(plain)
 
 
 def _diagnose(

@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from stepscope.engine.io.files import replace_files, write_csv, write_json
+from stepscope.engine.io.files import load_json, read_text, replace_files, write_csv, write_json
 from stepscope.eval.data.samples import Sample, Split
 from stepscope.eval.matching.grading import COSINE_JUDGE, Grade, NamedJudge
 from stepscope.eval.matching.turns import DEFAULT_ENCODER, Encode, ZeroCost
@@ -251,18 +251,19 @@ def write_tables(folder: Path, run: ScoredRun, settings: Mapping[str, Any]) -> N
 def update_roots(folder: Path, numbers: Mapping[str, int]) -> None:
     """Write the numbers of roots by video into the tables of a run folder; a folder that is not scored has none."""
     try:
-        rows, metrics = read_video_rows(folder), read_metrics(folder)
+        rows, known = read_video_rows(folder), read_metrics(folder)
     except FileNotFoundError:
         return
+    metrics: Any = load_json(read_text(folder / "metrics.json"))
     rows = [
         {**row, "warning": _drop_stale(str(row["warning"])), ROOTS: numbers.get(str(row["video_id"]), math.nan)}
         for row in rows
     ]
     scored = [float(row[ROOTS]) for row in rows if not row["error"]]
     num_unknown = sum(map(math.isnan, scored))
-    undefined = {name: number for name, number in metrics["num_undefined"].items() if name != ROOTS}
+    undefined = {name: number for name, number in known["num_undefined"].items() if name != ROOTS}
     undefined |= {ROOTS: num_unknown} if num_unknown else {}
-    warnings = {name: text for name, warning in metrics["warnings"].items() if (text := _drop_stale(warning))}
+    warnings = {name: text for name, warning in known["warnings"].items() if (text := _drop_stale(warning))}
     with replace_files(folder) as new:
         write_csv(new / "videos.csv", rows)
         write_columns(new / "columns.csv")

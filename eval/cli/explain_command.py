@@ -13,8 +13,8 @@ from stepscope.eval.cli.tables import BAR_DELAY_S
 from stepscope.eval.data.loading import read_split
 from stepscope.eval.diagnosis.classes import Diagnosis, Effect, Share
 from stepscope.eval.diagnosis.experiments import read_experiments
-from stepscope.eval.diagnosis.folder import Plan, diagnose_run, digest_text, find_stale, make_plan, read_diagnosis
-from stepscope.eval.matching.turns import import_encoder
+from stepscope.eval.diagnosis.folder import diagnose_run, find_stale, read_diagnosis
+from stepscope.eval.diagnosis.plan import Plan, digest_text, make_plan
 from stepscope.eval.runs.folder import UNSCORED, RunFolder
 from stepscope.eval.runs.worker_messages import WorkerConfig
 
@@ -38,7 +38,6 @@ def explain(options: ExplainOptions) -> int:
         video_id=options.video,
         own=own,
         own_digest=digest_text("" if options.experiments is None else read_text(options.experiments)),
-        device=options.device,
         budget=options.max_cost,
     )
     _print_plan(options.run, plan)
@@ -70,20 +69,20 @@ def _print_plan(run: Path, plan: Plan) -> None:
 
 def _show_progress(options: ExplainOptions, plan: Plan) -> int:
     """Diagnose the videos with a progress bar; return the number of those that failed."""
-    encode, num_failed = import_encoder(plan.scoring.text_encoder).encode, 0
-    steps = diagnose_run(options.run, plan, encode=encode, device=options.device)
+    num_failed = 0
+    steps = diagnose_run(options.run, plan, devices=options.devices)
     with closing(steps), tqdm(total=len(plan.samples), unit="video", dynamic_ncols=True, delay=BAR_DELAY_S) as bar:
         for step in steps:
             if step.video is None:
-                bar.set_postfix_str(f"{step.video_id}: {step.activity}", refresh=False)
+                bar.set_postfix_str(step.activity, refresh=False)
                 continue
             bar.update()
             if step.video.error:
                 num_failed += 1
-                bar.write(f"failed: {step.video_id}: {step.video.error}", file=sys.stderr)
+                bar.write(f"failed: {step.video.video_id}: {step.video.error}", file=sys.stderr)
             elif step.video.num_differing and not step.is_kept:
                 number = format_count(step.video.num_differing, "frame")
-                bar.write(f"warning: {step.video_id}: {number} differ from the run folder", file=sys.stderr)
+                bar.write(f"warning: {step.video.video_id}: {number} differ from the run folder", file=sys.stderr)
     return num_failed
 
 

@@ -121,7 +121,7 @@ class SweepOptions(ScoreOptions, StreamOptions):
 class ExplainOptions(Options):
     """Find by experiment why a run failed: its roots, what follows from each, and what would prevent them.
 
-    The run is streamed again with corrections and changes, on one device. diagnosis.json and diagnosis.csv are written
+    The run is streamed again with corrections and changes. diagnosis.json and diagnosis.csv are written
     into the run folder; the same command continues a stopped diagnosis.
     """
 
@@ -143,8 +143,8 @@ class ExplainOptions(Options):
     """Folder of frame embeddings, if the run had one."""
     videos: Path | None = None
     """Folder to search for videos that are not where the split names them."""
-    device: str = "auto"
-    """auto, cuda:0, mps, cpu, or cpu:1 for one thread."""
+    devices: Annotated[str, arg(aliases=("--device",))] = "auto"
+    """Devices separated by commas, cpu:2 for two processes, or a Ray cluster, as of `stepscope eval`."""
 
     stop_message: ClassVar[str] = (
         "stopped; {0.run}/diagnosis.json keeps the finished videos, the same command continues"

@@ -3,6 +3,9 @@
 import csv
 import json
 import shutil
+import signal
+import subprocess
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -11,7 +14,8 @@ import pytest
 
 from stepscope.app.cli.stepscope import main
 from stepscope.eval.data.loading import read_split
-from stepscope.eval.diagnosis.folder import diagnose_run, make_plan
+from stepscope.eval.diagnosis.folder import diagnose_run
+from stepscope.eval.diagnosis.plan import make_plan
 from stepscope.eval.reports.search import search_folders
 from stepscope.eval.runs.folder import RunFolder
 from stepscope.eval.runs.roots import read_roots
@@ -24,7 +28,8 @@ from tests.support.data.batches import (
     write_scores,
     write_split,
 )
-from tests.support.streams.fakes import count_letters, tiny_checkpoint
+from tests.support.streams.fakes import tiny_checkpoint
+from tests.support.streams.threaded_ray import ThreadedRay
 
 
 @pytest.fixture(scope="module")
@@ -42,9 +47,26 @@ def finished(split: Path, tiny_folder: Path, tmp_path_factory: pytest.TempPathFa
 
 @pytest.fixture
 def run(finished: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    for command in ("explain_command", "finished_runs", "run_tables"):
-        monkeypatch.setattr(f"stepscope.eval.cli.{command}.import_encoder", load_letters)
+    for module in ("diagnosis.folder", "cli.finished_runs", "cli.run_tables"):
+        monkeypatch.setattr(f"stepscope.eval.{module}.import_encoder", load_letters)
     return shutil.copytree(finished, tmp_path / "run")
+
+
+KILLED = """
+import os, signal, sys, threading, time
+from pathlib import Path
+from stepscope.app.cli.stepscope import main
+
+def kill():
+    file = Path(sys.argv[1]) / "diagnosis.json"
+    while not (file.exists() and '"v0"' in file.read_text()):
+        time.sleep(0.01)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+threading.Thread(target=kill, daemon=True).start()
+main(["explain", sys.argv[1], "--device", "cpu:1", "--max-cost", "6"])
+"""
+"""Ends the program as soon as the file holds the first video."""
 
 
 def explain(run: Path, *options: str) -> int:
@@ -117,25 +139,22 @@ def read_rows(run: Path) -> list[dict[str, str]]:
     return list(csv.DictReader((run / "videos.csv").read_text().splitlines()))
 
 
-def test_a_stopped_diagnosis_is_continued_to_the_same_files(
-    run: Path, split: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+@pytest.fixture(scope="module")
+def undisturbed(finished: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    run = shutil.copytree(finished, tmp_path_factory.mktemp("undisturbed") / "run")
+    assert explain(run) == 0
+    return run
+
+
+@pytest.mark.parametrize("devices", ["cpu:2", "ray"])
+def test_workers_give_the_files_of_one_device(
+    finished: Path, undisturbed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, devices: str
 ) -> None:
-    other = shutil.copytree(run, tmp_path / "other")
-    plan = make_plan(run, read_split(split), device="cpu:1", budget=6)
-    steps = diagnose_run(run, plan, encode=count_letters, device="cpu:1")
-    for step in steps:
-        if step.video is not None:
-            break  # killed after the first video
-    steps.close()
-    stopped = json.loads((run / "diagnosis.json").read_text())
-    assert [video["video_id"] for video in stopped["videos"]] == ["v0"]
-    assert not (run / "diagnosis.csv").exists()
-    (run / ".diagnosis.json.part").write_text("{")
-    kept = [step.is_kept for step in diagnose_run(run, plan, encode=count_letters, device="cpu:1") if step.video]
-    assert kept == [True, False]
-    assert explain(other) == 0
+    monkeypatch.setitem(sys.modules, "ray", ThreadedRay(num_cpus=2))
+    run = shutil.copytree(finished, tmp_path / "run")
+    assert explain(run, "--device", devices) == 0
     for name in ("diagnosis.json", "diagnosis.csv"):
-        assert (run / name).read_bytes() == (other / name).read_bytes()
+        assert (run / name).read_bytes() == (undisturbed / name).read_bytes()
 
 
 def test_a_diagnosis_of_other_experiments_is_made_again(

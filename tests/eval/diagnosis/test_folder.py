@@ -157,6 +157,22 @@ def test_workers_give_the_files_of_one_device(
         assert (run / name).read_bytes() == (undisturbed / name).read_bytes()
 
 
+def test_a_process_that_is_killed_after_a_video_is_continued_to_the_same_files(
+    finished: Path, undisturbed: Path, split: Path, tmp_path: Path
+) -> None:
+    run = shutil.copytree(finished, tmp_path / "run")
+    command = [sys.executable, "-c", KILLED, str(run)]
+    assert subprocess.run(command, check=False).returncode == -signal.SIGKILL
+    videos = json.loads((run / "diagnosis.json").read_text())["videos"]
+    assert [video["video_id"] for video in videos] == ["v0"]
+    assert not (run / "diagnosis.csv").exists()
+    (run / ".diagnosis.json.part").write_text("{")
+    steps = diagnose_run(run, make_plan(run, read_split(split), budget=6), devices="cpu:1")
+    assert [step.is_kept for step in steps if step.video] == [True, False]
+    for name in ("diagnosis.json", "diagnosis.csv"):
+        assert (run / name).read_bytes() == (undisturbed / name).read_bytes()
+
+
 def test_a_diagnosis_of_other_experiments_is_made_again(
     run: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:

@@ -201,8 +201,7 @@ def _write_diagnosis(folder: Path, source: Source) -> None:
     if read_roots(source.run) is None:
         return
     content: Any = load_json(read_text(path))
-    for name in ("roots", "videos"):
-        content[name] = [one for one in content.get(name, []) if one["video_id"] in shown]
+    content["videos"] = [video for video in content.get("videos", []) if video["video_id"] in shown]
     write_json(folder / path.name, hide_folders(content))
     if (table := path.with_suffix(".csv")).is_file():
         rows = [

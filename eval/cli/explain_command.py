@@ -1,5 +1,6 @@
 """``stepscope explain``: which failures of a run are roots, what follows from each, and what would prevent them."""
 
+import math
 import sys
 from contextlib import closing
 from pathlib import Path
@@ -62,7 +63,7 @@ def _print_plan(run: Path, plan: Plan) -> None:
     )
     if plan.left_out:
         names = ", ".join(f"{name} ({cost:.1f})" for name, cost in plan.left_out.items())
-        print(f"left out by --max-cost: {names}")
+        print(f"left out by --max-cost: {names}; --max-cost {math.ceil(total + sum(plan.left_out.values()))} runs all")
     for video_id, reason in plan.errors.items():
         print(f"left out: {video_id}: {reason}", file=sys.stderr)
 
@@ -73,16 +74,16 @@ def _show_progress(options: ExplainOptions, plan: Plan) -> int:
     steps = diagnose_run(options.run, plan, devices=options.devices)
     with closing(steps), tqdm(total=len(plan.samples), unit="video", dynamic_ncols=True, delay=BAR_DELAY_S) as bar:
         for step in steps:
-            if step.video is None:
-                bar.set_postfix_str(step.activity, refresh=False)
+            if isinstance(step, str):
+                bar.set_postfix_str(step, refresh=False)
                 continue
             bar.update()
-            if step.video.error:
+            if step.error:
                 num_failed += 1
-                bar.write(f"failed: {step.video.video_id}: {step.video.error}", file=sys.stderr)
-            elif step.video.num_differing and not step.is_kept:
-                number = format_count(step.video.num_differing, "frame")
-                bar.write(f"warning: {step.video.video_id}: {number} differ from the run folder", file=sys.stderr)
+                bar.write(f"failed: {step.video_id}: {step.error}", file=sys.stderr)
+            elif step.num_differing:
+                number = format_count(step.num_differing, "frame")
+                bar.write(f"warning: {step.video_id}: {number} differ from the run folder", file=sys.stderr)
     return num_failed
 
 

@@ -134,7 +134,7 @@ class ExplainOptions(Options):
     experiments: Path | None = None
     """YAML file of your own changes: names mapped to goal, steps and settings; docs/why.md describes it."""
     max_cost: float = 10.0
-    """Most cost in runs; experiments over it are left out, the most expensive first. All cost about 34."""
+    """Most cost in runs; experiments over it are left out, the most expensive first."""
     checkpoint: str = ""
     """Checkpoint folder or hub id (default: that of the run); it must be the same model."""
     heads: Path | None = None

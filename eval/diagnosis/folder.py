@@ -8,7 +8,7 @@ that has changed since the run is left out. ``eval.runs.roots`` reads the files 
 import json
 from collections.abc import Generator, Sequence
 from contextlib import closing
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -19,8 +19,8 @@ from stepscope.engine.io.json_records import read_record
 from stepscope.eval.data.samples import Sample
 from stepscope.eval.diagnosis.classes import Diagnosis, classify
 from stepscope.eval.diagnosis.plan import Plan
+from stepscope.eval.diagnosis.recordings import diagnose_sample
 from stepscope.eval.diagnosis.videos import VideoDiagnosis, count_differing
-from stepscope.eval.diagnosis.worker import diagnose_sample
 from stepscope.eval.matching.turns import import_encoder
 from stepscope.eval.reports.scoring import update_roots
 from stepscope.eval.runs.batch import open_backend, parse_devices
@@ -30,7 +30,7 @@ from stepscope.eval.runs.pools.ray_pool import is_cluster
 from stepscope.eval.runs.pools.scheduler import run_scheduler
 from stepscope.eval.runs.pools.worker import load_checkpoint
 from stepscope.eval.runs.roots import DIAGNOSIS_FILE, digest_outputs
-from stepscope.eval.runs.worker_messages import FramesDone, VideoResult, WorkerStatus
+from stepscope.eval.runs.worker_messages import VideoResult
 
 _COLUMNS: Final = (
     *("video_id", "time_s", "kind", "root_time_s", "is_consequence", "class", "root_class", "fixed_by"),
@@ -47,15 +47,6 @@ class _DiagnosisFile(BaseModel):
     videos: list[VideoDiagnosis] = []
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DiagnosisStep:
-    """What is done next, or a video that has ended."""
-
-    activity: str = ""
-    video: VideoDiagnosis | None = None
-    is_kept: bool = False
-
-
 def find_stale(run: Path, plan: Plan) -> str:
     """Return why the diagnosis in a run folder is not of this plan; an empty text if it is, or if there is none."""
     found = _read(run)
@@ -66,8 +57,10 @@ def find_stale(run: Path, plan: Plan) -> str:
     return describe_changes(changed, found.settings, plain) if changed else ""
 
 
-def diagnose_run(run: Path, plan: Plan, *, devices: str = "auto") -> Generator[DiagnosisStep]:
+def diagnose_run(run: Path, plan: Plan, *, devices: str = "auto") -> Generator[str | VideoDiagnosis]:
     """Diagnose the videos of a plan, and write ``diagnosis.json`` after each; ``devices`` are those of ``run_batch``.
+
+    Yields what is done next, and each video that has ended; those that are kept come first.
 
     Raises as ``run_batch``, and ``FolderRefusedError`` for a folder that is being written.
     """
@@ -77,7 +70,7 @@ def diagnose_run(run: Path, plan: Plan, *, devices: str = "auto") -> Generator[D
         videos = [] if earlier is None else earlier.videos
         kept = {video.video_id: video for video in videos if _is_current(video, folder, plan)}
         for video_id in samples.keys() & kept.keys():
-            yield DiagnosisStep(video=kept[video_id], is_kept=True)
+            yield kept[video_id]
         pending = [sample for video_id, sample in samples.items() if video_id not in kept]
         with closing(_diagnose(plan, pending, devices)) as events:
             for event in events:
@@ -85,18 +78,16 @@ def diagnose_run(run: Path, plan: Plan, *, devices: str = "auto") -> Generator[D
                     video = _finish(event, folder, samples[event.record.video_id])
                     kept[video.video_id] = video
                     _write(run, plan, list(kept.values()))
-                    yield DiagnosisStep(video=video)
+                    yield video
                 else:
-                    yield DiagnosisStep(activity=_describe(event))
+                    yield event
         found = _write(run, plan, list(kept.values()))
         write_csv(run / "diagnosis.csv", found.rows(), columns=_COLUMNS)
         update_roots(run, {video.video_id: len(video.roots) for video in found.videos})
 
 
-def _diagnose(
-    plan: Plan, samples: Sequence[Sample], devices: str
-) -> Generator[FramesDone | VideoResult | tuple[WorkerStatus, ...]]:
-    """Diagnose videos in this process on one device, on several or on a cluster by workers."""
+def _diagnose(plan: Plan, samples: Sequence[Sample], devices: str) -> Generator[str | VideoResult]:
+    """Diagnose videos in this process on one device, on several or on a cluster by workers; yield what is done."""
     if not samples:
         return
     specs = [] if is_cluster(devices) else parse_devices(devices)
@@ -107,7 +98,7 @@ def _diagnose(
             yield from diagnose_sample(checkpoint, plan.work, sample, encode)
         return
     with open_backend(devices, plan.work) as backend, closing(run_scheduler(samples, backend)) as events:
-        yield from events
+        yield from (event for event in events if isinstance(event, VideoResult))
 
 
 def _finish(result: VideoResult, folder: RunFolder, sample: Sample) -> VideoDiagnosis:
@@ -120,11 +111,6 @@ def _finish(result: VideoResult, folder: RunFolder, sample: Sample) -> VideoDiag
         outputs_digest=digest_outputs(folder, sample.video_id),
         num_differing=count_differing(folder.outputs(sample), result.outputs),
     )
-
-
-def _describe(event: FramesDone | tuple[WorkerStatus, ...]) -> str:
-    videos = [event] if isinstance(event, FramesDone) else [video for worker in event for video in worker.videos]
-    return ", ".join(f"{video.video_id}: {video.activity}" for video in videos)
 
 
 def _is_current(video: VideoDiagnosis, folder: RunFolder, plan: Plan) -> bool:
@@ -160,16 +146,19 @@ def _write(run: Path, plan: Plan, videos: Sequence[VideoDiagnosis]) -> Diagnosis
         "consequences": asdict(found.consequences),
         "classes": {name: asdict(share) for name, share in found.shares.items()},
         "experiments": [asdict(effect) for effect in found.effects],
-        "roots": [
-            {"video_id": one.video_id, "frame": one.root.frame, "class": one.cause, "fixed_by": one.fixed_by}
-            for one in found.roots
-        ],
-        "videos": [asdict(video) for video in sorted(videos, key=lambda video: video.video_id)],
+        "videos": [_drop_empty(asdict(video)) for video in found.videos],
     }
     with atomic_write(run / DIAGNOSIS_FILE) as file:
         lines = (f"{to_json(name)}: {_format(part)}" for name, part in content.items())
         file.write("{" + ",\n".join(lines) + "}\n")
     return found
+
+
+def _drop_empty(value: Any) -> Any:
+    """Leave out the empty fields of a video and of its results, which are their defaults."""
+    if not isinstance(value, dict):
+        return value
+    return {name: _drop_empty(part) for name, part in value.items() if part not in ("", (), {})}
 
 
 def _format(part: Any) -> str:

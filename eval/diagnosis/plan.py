@@ -15,7 +15,7 @@ from stepscope.eval.diagnosis.experiments import (
     choose_affordable,
     list_experiments,
 )
-from stepscope.eval.diagnosis.worker import DiagnosisConfig
+from stepscope.eval.diagnosis.recordings import DiagnosisConfig
 from stepscope.eval.reports.scoring import read_run_scoring
 from stepscope.eval.runs.batch import build_run_settings
 from stepscope.eval.runs.folder import RunFolder, explain_unscored, is_outcome_of, read_stream_config

@@ -4,6 +4,7 @@ Responses are matched as in ``eval.metrics.replies.turn_taking`` and updates as 
 failures agree with the scores. A correct pair that is more than ``LATE_S`` apart is early or late.
 """
 
+import math
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -15,7 +16,7 @@ from stepscope.engine.records import FrameOutput, frame_at
 from stepscope.eval.data.samples import ROLE_ORDER, Sample
 from stepscope.eval.matching.turns import Match, Pair, delay_from_span
 from stepscope.eval.matching.updates import UpdateMatch
-from stepscope.eval.metrics.counts import Counts, count_among
+from stepscope.eval.metrics.counts import Counts
 from stepscope.eval.metrics.dialogue_state import reference_states
 from stepscope.eval.metrics.matched_video import (
     FAILURE_KINDS,
@@ -121,8 +122,7 @@ def _summarize(counts: FailureCounts) -> dict[str, float]:
 class RootCounts(Counts):
     """The roots of one or many videos; nan if those of one are unknown."""
 
-    num_videos: float = 0.0
-    num_roots: float = 0.0
+    num_roots: float = math.nan
 
 
 MEASURES: Final = (
@@ -130,8 +130,8 @@ MEASURES: Final = (
     Measure(
         name="roots",
         kind=RootCounts,
-        count=lambda video: RootCounts(num_videos=1.0, num_roots=video.num_roots),
-        summarize=lambda counts: {"roots": count_among(counts.num_roots, counts.num_videos)},
+        count=lambda video: RootCounts(num_roots=video.num_roots),
+        summarize=lambda counts: {"roots": counts.num_roots},
     ),
 )
 

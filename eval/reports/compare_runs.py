@@ -125,7 +125,7 @@ def compare_runs(
         left_out=left_out,
         times_problem=times_problem,
         states_problem=problem,
-        roots_problem=_explain_unknown_roots(folders, analyzed),
+        roots_problem=_explain_unknown_roots(folders, [of_a, of_b]),
     )
 
 
@@ -180,18 +180,14 @@ def _compare_video(
     )
 
 
-def _explain_unknown_roots(
-    folders: Sequence[RunFolder], analyzed: Mapping[str, tuple[VideoAnalysis, VideoAnalysis]]
-) -> str:
+def _explain_unknown_roots(folders: Sequence[RunFolder], counts: Sequence[Sequence[VideoCounts]]) -> str:
     """Return why roots are not compared, if a run has a diagnosis."""
-    if not any((folder.path / DIAGNOSIS_FILE).exists() for folder in folders):
-        return ""
-    for number, folder in enumerate(folders):
-        for video_id, both in analyzed.items():
-            if math.isnan(both[number].counts.roots.num_roots):
-                reason = both[number].stale_roots
-                return f"of {folder.path.name}, {video_id} has {f'a stale diagnosis: {reason}' if reason else 'none'}"
-    return ""
+    has_diagnosis = any((folder.path / DIAGNOSIS_FILE).exists() for folder in folders)
+    known = [not any(math.isnan(video.roots.num_roots) for video in of_run) for of_run in counts]
+    names = [
+        folder.path.name for folder, is_known in zip(folders, known, strict=True) if not is_known and has_diagnosis
+    ]
+    return f"{' and '.join(names)} has videos without a diagnosis, or with a stale one" if names else ""
 
 
 def _explain_time_difference(folders: Sequence[RunFolder], video_ids: Sequence[str]) -> str:

@@ -34,7 +34,7 @@ from stepscope.eval.reports.charts import build_chart_data, chart_signals
 from stepscope.eval.reports.table_files import read_metrics, read_video_rows
 from stepscope.eval.reports.tables import write_columns
 from stepscope.eval.runs.folder import RunFolder, explain_unscored, read_stream_config
-from stepscope.eval.runs.roots import count_roots, read_roots
+from stepscope.eval.runs.roots import read_roots
 
 _STALE: Final = "its diagnosis is stale: "
 
@@ -132,7 +132,8 @@ def make_analyzer(
         outputs, config = run.outputs(sample), None
         with suppress(ValueError):  # the scores do not depend on the settings of the stream
             config = read_stream_config(settings_of_run, fps=sample.fps)
-        num_roots, stale_roots = count_roots(roots, sample)
+        traced = (roots or {}).get(sample.video_id)
+        stale_roots = "" if traced is None else traced.explain_stale(sample)
         analysis = analyze_video(
             sample,
             outputs,
@@ -144,7 +145,7 @@ def make_analyzer(
             has_states=has_states,
             grade=grade,
             specs=specs,
-            num_roots=num_roots,
+            num_roots=math.nan if traced is None or stale_roots else len(traced.roots),
         )
         moments = list_moments(sample, outputs, analysis.judged, config=config)
         return replace(analysis, moments=moments, stale_roots=stale_roots)
@@ -256,7 +257,7 @@ def update_roots(folder: Path, numbers: Mapping[str, int]) -> None:
         return
     metrics: Any = load_json(read_text(folder / "metrics.json"))
     rows = [
-        {**row, "warning": _drop_stale(str(row["warning"])), ROOTS: numbers.get(str(row["video_id"]), math.nan)}
+        {**row, "warning": _drop_stale(str(row["warning"])), ROOTS: float(numbers.get(str(row["video_id"]), math.nan))}
         for row in rows
     ]
     scored = [float(row[ROOTS]) for row in rows if not row["error"]]

@@ -106,10 +106,9 @@ def _trace(table: pd.DataFrame, run: RunFolder) -> pd.DataFrame:
     """Return a table with the class and the time of the root of each failure, and whether it is a consequence."""
     known = {}
     for video_id, found in (read_roots(run) or {}).items():
-        for failure in () if found.stale else found.video.failures:
-            origin = _ORIGINS[failure.is_consequence]
-            root_s = found.video.roots[failure.root].time_s
-            known[video_id, failure.kind, round(1000 * failure.time_s)] = found.classes[failure.root], origin, root_s
+        for failure in () if found.stale else found.failures:
+            root, origin = found.roots[failure.root], _ORIGINS[failure.is_consequence]
+            known[video_id, failure.kind, round(1000 * failure.time_s)] = root.cause, origin, root.time_s
     keys = zip(table["video_id"], table["failure"], (1000 * table["time_s"]).round(), strict=True)
     rows = [known.get(key, ("", "", math.nan)) for key in keys]
     return table.assign(**{name: [row[place] for row in rows] for place, name in enumerate(_DIAGNOSED)})

@@ -1,11 +1,10 @@
 """The roots of the failures of a run folder, read from its diagnosis without the model; see ``eval.diagnosis``."""
 
-import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel
 
 from stepscope.engine.io.files import digest_file
 from stepscope.engine.io.json_records import Amount, Count, read_record
@@ -31,6 +30,10 @@ class Root:
     """Kinds of the failures that began there."""
     num_consequences: Count
     """Further failures of the run that vanish with its correction."""
+    cause: str = ""
+    """Its class, one of ``eval.diagnosis.classes.CLASSES``."""
+    fixed_by: tuple[str, ...] = ()
+    """Accepted experiments that make it right."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,6 +55,13 @@ class TracedVideo(Outcome):
     """Of the outputs in the run folder that it explains; empty for a recording."""
     roots: tuple[Root, ...] = ()
     failures: tuple[TracedFailure, ...] = ()
+    stale: str = ""
+    """Why its failures are not those of the run today, as ``read_roots`` has found."""
+
+    def explain_stale(self, sample: Sample) -> str:
+        """Return ``stale``, or that the sample, such as a corrected reference, is not the one of the diagnosis."""
+        is_same = _same_entry(self.source, digest_entry(sample))
+        return self.stale or ("" if is_same else "its reference or its entry in the split has changed")
 
     def explain_changed(self, run: RunFolder) -> str:
         """Return that the video was run again since; an empty text if it was not."""
@@ -60,37 +70,14 @@ class TracedVideo(Outcome):
         return "" if is_same and self.outputs_digest == digest_outputs(run, self.video_id) else "it was run again"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class VideoRoots:
-    """A video of a diagnosed run."""
-
-    video: TracedVideo
-    classes: tuple[str, ...]
-    """The class of each root."""
-    stale: str
-    """Why its failures are not those of the run today; empty if they are."""
-
-    def explain_stale(self, sample: Sample) -> str:
-        """Return ``stale``, or that the sample, such as a corrected reference, is not the one of the diagnosis."""
-        is_same = _same_entry(self.video.source, digest_entry(sample))
-        return self.stale or ("" if is_same else "its reference or its entry in the split has changed")
-
-
-class _ClassifiedRoot(BaseModel):
-    video_id: str
-    frame: Count
-    cause: str = Field(alias="class")
-
-
 class _File(BaseModel):
     """The part of ``diagnosis.json`` that is read; ``eval.diagnosis.folder`` writes it."""
 
     settings: dict[str, Any] = {}
-    roots: list[_ClassifiedRoot] = []
     videos: list[TracedVideo] = []
 
 
-def read_roots(run: RunFolder) -> Mapping[str, VideoRoots] | None:
+def read_roots(run: RunFolder) -> Mapping[str, TracedVideo] | None:
     """Return the roots of each diagnosed video of a run folder; None without a diagnosis.
 
     Raises ``ValueError`` for an invalid file.
@@ -102,25 +89,11 @@ def read_roots(run: RunFolder) -> Mapping[str, VideoRoots] | None:
     settings = run.settings() or {}
     changed = find_changed_settings(found.settings, settings, _IDENTITY)
     stale = f"the run has {describe_changes(changed, found.settings, settings)}" if changed else ""
-    classes = {(root.video_id, root.frame): root.cause for root in found.roots}
     return {
-        video.video_id: VideoRoots(
-            video=video,
-            classes=tuple(classes[video.video_id, root.frame] for root in video.roots),
-            stale=stale or video.explain_changed(run),
-        )
+        video.video_id: replace(video, stale=stale or video.explain_changed(run))
         for video in found.videos
         if not video.error
     }
-
-
-def count_roots(found: Mapping[str, VideoRoots] | None, sample: Sample) -> tuple[float, str]:
-    """Return the number of roots of a video, nan if unknown, and why a diagnosis of it is stale."""
-    video = (found or {}).get(sample.video_id)
-    if video is None:
-        return math.nan, ""
-    reason = video.explain_stale(sample)
-    return (math.nan if reason else len(video.video.roots)), reason
 
 
 def _same_entry(source: str, other: str) -> bool:

@@ -27,8 +27,6 @@ class VideoStatus:
     video_id: str
     num_frames: int
     num_done: int
-    activity: str = ""
-    """What its worker does, if it is not a run."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,7 +138,6 @@ class FramesDone:
     num_done: int
     usage: WorkerUsage | None = None
     """A measurement of the worker, at most each ``USAGE_INTERVAL_S``."""
-    activity: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

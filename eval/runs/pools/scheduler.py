@@ -84,7 +84,6 @@ class _Worker:
     samples: dict[str, Sample] = field(default_factory=dict)
     """The videos in flight by id."""
     num_done: Counter[str] = field(default_factory=Counter)
-    activities: dict[str, str] = field(default_factory=dict)
     usage: WorkerUsage | None = None
     error: str = ""
 
@@ -113,12 +112,7 @@ class _Scheduler:
                 name=f"{worker.name} ({worker.host})" if worker.host else worker.name,
                 pid=worker.pid,
                 videos=tuple(
-                    VideoStatus(
-                        video_id=video_id,
-                        num_frames=sample.num_frames,
-                        num_done=worker.num_done[video_id],
-                        activity=worker.activities.get(video_id, ""),
-                    )
+                    VideoStatus(video_id=video_id, num_frames=sample.num_frames, num_done=worker.num_done[video_id])
                     for video_id, sample in worker.samples.items()
                 ),
                 total_done=self._frames_done[worker.name] + worker.num_done.total(),
@@ -184,7 +178,6 @@ class _Scheduler:
             self._num_startup_failures = 0
         elif isinstance(event, FramesDone):
             worker.usage = event.usage or worker.usage
-            worker.activities[event.video_id] = event.activity
             if event.video_id in worker.samples:
                 most = worker.samples[event.video_id].num_frames
                 worker.num_done[event.video_id] = min(event.num_done, most)

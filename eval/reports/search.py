@@ -109,7 +109,8 @@ def _trace(table: pd.DataFrame, run: RunFolder) -> pd.DataFrame:
         for failure in () if found.stale else found.failures:
             root, origin = found.roots[failure.root], _ORIGINS[failure.is_consequence]
             known[video_id, failure.kind, round(1000 * failure.time_s)] = root.cause, origin, root.time_s
-    keys = zip(table["video_id"], table["failure"], (1000 * table["time_s"]).round(), strict=True)
+    ids = table["video_id"].map(unescape_formula) if known else table["video_id"]
+    keys = zip(ids, table["failure"], (1000 * table["time_s"]).round(), strict=True)
     rows = [known.get(key, ("", "", math.nan)) for key in keys]
     return table.assign(**{name: [row[place] for row in rows] for place, name in enumerate(_DIAGNOSED)})
 

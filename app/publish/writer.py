@@ -18,15 +18,25 @@ from stepscope.app.publish.options import VideoFiles
 from stepscope.app.publish.story import Story, StoryMoment, write_story
 from stepscope.app.web.payload import Packed
 from stepscope.engine.errors import VideoError
-from stepscope.engine.io.files import atomic_write, replace_surrogates, to_json
+from stepscope.engine.io.files import (
+    atomic_write,
+    load_json,
+    read_text,
+    replace_surrogates,
+    to_json,
+    unescape_formula,
+    write_json,
+    write_rows,
+)
 from stepscope.engine.io.hub_files import fetch_missing
 from stepscope.engine.plurals import format_count
 from stepscope.eval.data.samples import InvalidSample, Sample
 from stepscope.eval.matching.turns import Encode
 from stepscope.eval.reports.scoring import ScoreSettings
-from stepscope.eval.reports.table_files import read_results
+from stepscope.eval.reports.table_files import read_results, read_table
 from stepscope.eval.runs.folder import RunFolder, output_path
-from stepscope.eval.runs.provenance import Provenance
+from stepscope.eval.runs.provenance import Provenance, hide_folders
+from stepscope.eval.runs.roots import DIAGNOSIS_FILE, read_roots
 
 MAX_TITLE_LENGTH: Final = 120
 
@@ -180,7 +190,23 @@ def write_player(
         )
         _write(folder / "data" / "charts.json", to_json(pack_charts(results)))
         _write(folder / "data" / "run.json", to_json(index))
+        _write_diagnosis(folder / "data", source)
         write_page(folder, title=title)
+
+
+def _write_diagnosis(folder: Path, source: Source) -> None:
+    """Write the diagnosis of the published videos, if the run has one."""
+    path, shown = source.run.path / DIAGNOSIS_FILE, {entry.video_id for entry in source.entries}
+    if read_roots(source.run) is None:
+        return
+    content: Any = load_json(read_text(path))
+    content["videos"] = [video for video in content.get("videos", []) if video["video_id"] in shown]
+    write_json(folder / path.name, hide_folders(content))
+    if (table := path.with_suffix(".csv")).is_file():
+        rows = [
+            row for row in read_table(table, ("video_id",), dict) if unescape_formula(row["video_id"] or "") in shown
+        ]
+        write_rows(folder / table.name, [list(rows[0] if rows else ()), *(map(str, row.values()) for row in rows)])
 
 
 def _find_number(story: Story, run: str, video_id: str) -> int:

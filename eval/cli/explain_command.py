@@ -1,5 +1,6 @@
 """``stepscope explain``: which failures of a run are roots, what follows from each, and what would prevent them."""
 
+import math
 import sys
 from collections.abc import Sequence
 from contextlib import closing
@@ -20,18 +21,10 @@ from stepscope.eval.data.samples import Sample, Split
 from stepscope.eval.diagnosis.classes import Diagnosis, Effect, Share
 from stepscope.eval.diagnosis.evidence import explain_decisions
 from stepscope.eval.diagnosis.experiments import read_experiments
-from stepscope.eval.diagnosis.folder import (
-    Plan,
-    diagnose_run,
-    digest_text,
-    find_model,
-    find_stale,
-    make_plan,
-    one_device,
-    read_diagnosis,
-)
-from stepscope.eval.matching.turns import import_encoder
-from stepscope.eval.runs.folder import RunFolder
+from stepscope.eval.diagnosis.folder import diagnose_run, find_stale, read_diagnosis
+from stepscope.eval.diagnosis.plan import Plan, digest_text, find_model, make_plan
+from stepscope.eval.runs.batch import parse_devices
+from stepscope.eval.runs.folder import UNSCORED, RunFolder
 from stepscope.eval.runs.worker_messages import WorkerConfig
 
 MAX_DECISIONS: Final = 20
@@ -64,7 +57,6 @@ def explain(options: ExplainOptions) -> int:
         video_id=options.video,
         own=own,
         own_digest=digest_text("" if options.experiments is None else read_text(options.experiments)),
-        device=options.device,
         budget=options.max_cost,
     )
     _print_plan(options.run, plan)
@@ -78,21 +70,22 @@ def explain(options: ExplainOptions) -> int:
     print(f"each failure: {options.run}/diagnosis.csv; all results: {options.run}/diagnosis.json")
     if options.evidence:
         num_failed += _show_evidence(options, split, given, _choose_roots(diagnosis, plan))
-    return 1 if num_failed else 0
+    has_changed = any(reason not in UNSCORED for reason in plan.errors.values())
+    return 1 if num_failed or has_changed else 0
 
 
 def _choose_roots(found: Diagnosis, plan: Plan) -> list[tuple[Sample, list[int]]]:
     """Return the frames of the roots with the most consequences, by video; say how many are left out."""
     frames = {sample.video_id: list[int]() for sample in plan.samples}
-    roots = [one for one in found.roots if one.video_id in frames]
-    ordered = sorted(roots, key=lambda one: -one.root.num_consequences)
+    roots = [(video.video_id, root) for video in found.videos if video.video_id in frames for root in video.roots]
+    ordered = sorted(roots, key=lambda one: -one[1].num_consequences)
     if len(ordered) > MAX_DECISIONS:
         print(
             f"evidence for {MAX_DECISIONS} of {len(ordered)} roots, those with the most consequences; --video and "
             "--time explain any other decision"
         )
-    for one in ordered[:MAX_DECISIONS]:
-        frames[one.video_id].append(one.root.frame)
+    for video_id, root in ordered[:MAX_DECISIONS]:
+        frames[video_id].append(root.frame)
     return [(sample, frames[sample.video_id]) for sample in plan.samples]
 
 
@@ -100,8 +93,8 @@ def _show_evidence(
     options: ExplainOptions, split: Split, given: WorkerConfig, decisions: Sequence[tuple[Sample, Sequence[int]]]
 ) -> int:
     """Explain decisions and print each; return 1 if one has no evidence."""
-    worker_config, _ = find_model(options.run, split, given, options.device)
-    steps = explain_decisions(options.run, worker_config, decisions, one_device(options.device))
+    worker_config, _ = find_model(options.run, split, given)
+    steps = explain_decisions(options.run, worker_config, decisions, parse_devices(options.devices)[0])
     has_failed = False
     for step in steps:
         fps = next(sample.fps for sample, _ in decisions if sample.video_id == step.video_id)
@@ -148,26 +141,26 @@ def _print_plan(run: Path, plan: Plan) -> None:
     )
     if plan.left_out:
         names = ", ".join(f"{name} ({cost:.1f})" for name, cost in plan.left_out.items())
-        print(f"left out by --max-cost: {names}")
+        print(f"left out by --max-cost: {names}; --max-cost {math.ceil(total + sum(plan.left_out.values()))} runs all")
     for video_id, reason in plan.errors.items():
         print(f"left out: {video_id}: {reason}", file=sys.stderr)
 
 
 def _show_progress(options: ExplainOptions, plan: Plan) -> int:
     """Diagnose the videos with a progress bar; return the number of those that failed."""
-    encode, num_failed = import_encoder(plan.scoring.text_encoder).encode, 0
-    steps = diagnose_run(options.run, plan, encode=encode, device=options.device)
+    num_failed = 0
+    steps = diagnose_run(options.run, plan, devices=options.devices)
     with closing(steps), tqdm(total=len(plan.samples), unit="video", dynamic_ncols=True, delay=BAR_DELAY_S) as bar:
         for step in steps:
-            if step.video is None:
-                bar.set_postfix_str(f"{step.video_id}: {step.activity}", refresh=False)
+            if isinstance(step, str):
+                bar.set_postfix_str(step, refresh=False)
                 continue
             bar.update()
-            if step.video.error:
+            if step.error:
                 num_failed += 1
-                bar.write(f"failed: {step.video_id}: {step.video.error}", file=sys.stderr)
-            elif step.video.num_differing and not step.is_kept:
-                number = format_count(step.video.num_differing, "frame")
+                bar.write(f"failed: {step.video_id}: {step.error}", file=sys.stderr)
+            elif step.num_differing:
+                number = format_count(step.num_differing, "frame")
                 bar.write(f"warning: {step.video_id}: {number} differ from the run folder", file=sys.stderr)
     return num_failed
 

@@ -92,7 +92,7 @@ def compare(options: CompareOptions) -> int:
     if options.json:
         names = {"a": str(options.run_a), "b": str(options.run_b), "split": str(split.path), **asdict(scoring)}
         notes = {"num_videos": len(found.videos), "left_out": found.left_out}
-        notes |= {"times_problem": found.times_problem, "states_problem": found.states_problem}
+        notes |= {name: getattr(found, name) for name in ("times_problem", "states_problem", "roots_problem")}
         print(to_json(replace_nan({**names, **notes, "differences": rows}), indent=1))
     else:
         _print_comparison(found, options, scoring)
@@ -178,6 +178,8 @@ def _print_comparison(found: Comparison, options: CompareOptions, scoring: Score
     print(f"\n{TESTS}")
     if found.states_problem:
         print(f"\nupdates and states are not compared, nor their failures: {found.states_problem}")
+    if found.roots_problem:
+        print(f"\nroots are not compared: {found.roots_problem}")
     if found.times_problem:
         print(f"\ntimes are not compared: {found.times_problem}")
     if len(found.videos) < FEW_VIDEOS:

@@ -121,7 +121,7 @@ class SweepOptions(ScoreOptions, StreamOptions):
 class ExplainOptions(Options):
     """Find by experiment why a run failed: its roots, what follows from each, and what would prevent them.
 
-    The run is streamed again with corrections and changes, on one device. diagnosis.json and diagnosis.csv are written
+    The run is streamed again with corrections and changes. diagnosis.json and diagnosis.csv are written
     into the run folder; the same command continues a stopped diagnosis.
     """
 
@@ -137,7 +137,7 @@ class ExplainOptions(Options):
     experiments: Path | None = None
     """YAML file of your own changes: names mapped to goal, steps and settings; docs/why.md describes it."""
     max_cost: float = 10.0
-    """Most cost in runs; experiments over it are left out, the most expensive first. All cost about 34."""
+    """Most cost in runs; experiments over it are left out, the most expensive first."""
     checkpoint: str = ""
     """Checkpoint folder or hub id (default: that of the run); it must be the same model."""
     heads: Path | None = None
@@ -146,8 +146,8 @@ class ExplainOptions(Options):
     """Folder of frame embeddings, if the run had one."""
     videos: Path | None = None
     """Folder to search for videos that are not where the split names them."""
-    device: str = "auto"
-    """auto, cuda:0, mps, cpu, or cpu:1 for one thread."""
+    devices: Annotated[str, arg(aliases=("--device",))] = "auto"
+    """Devices separated by commas, cpu:2 for two processes, or a Ray cluster, as of `stepscope eval`."""
 
     stop_message: ClassVar[str] = (
         "stopped; {0.run}/diagnosis.json keeps the finished videos, the same command continues"
@@ -270,8 +270,8 @@ class SearchOptions(Options):
     """Print the moments of runs that match a search, such as 'wheel failure:missed cause:swap near:0.05'.
 
     A term is a word or "a phrase" of the message or the reference, or field:value; -term excludes. Fields are is
-    (message, update, state, user, near), failure (a kind, or any), cause, step, video and near, and as numbers time,
-    delay, latency, prob and margin (delay>2).
+    (message, update, state, user, near), failure (a kind, any, root or consequence), class (of its root), cause, step,
+    video and near, and as numbers time, delay, latency, prob, margin and root (delay>2).
     """
 
     query: Positional[str]

@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING
 from stepscope.engine.imports import import_on_use
 
 if TYPE_CHECKING:
-    from stepscope.eval.diagnosis.folder import explain as explain
+    from stepscope.eval.diagnosis.recordings import explain as explain
 else:
-    _MODULES = {"explain": "stepscope.eval.diagnosis.folder"}
+    _MODULES = {"explain": "stepscope.eval.diagnosis.recordings"}
     __all__ = list(_MODULES)
     __getattr__, __dir__ = import_on_use(globals(), _MODULES)

@@ -19,8 +19,9 @@ from typing import Final
 
 from stepscope.eval.diagnosis.experiments import KINDS, Experiment, Kind
 from stepscope.eval.diagnosis.gold import GoldResult
-from stepscope.eval.diagnosis.videos import Root, VideoDiagnosis
+from stepscope.eval.diagnosis.videos import VideoDiagnosis
 from stepscope.eval.metrics.counts import NO_INTERVAL, Counts, Interval, Pool, bootstrap, ratio
+from stepscope.eval.runs.roots import Root
 
 HISTORY: Final = "history"
 UNEXPLAINED: Final = "unexplained"
@@ -53,17 +54,6 @@ class Effect:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ClassifiedRoot:
-    """A root with its class."""
-
-    video_id: str
-    root: Root
-    cause: str
-    fixed_by: tuple[str, ...]
-    """Accepted experiments that make it right."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Share:
     """The roots of one class, or the failures that are consequences."""
 
@@ -79,14 +69,17 @@ class Diagnosis:
     """The diagnosis of the videos of a split."""
 
     videos: tuple[VideoDiagnosis, ...]
-    """Those without an error."""
+    """Those without an error; their roots have classes."""
     effects: tuple[Effect, ...]
-    roots: tuple[ClassifiedRoot, ...]
-    """In the order of the videos, then by time."""
     shares: Mapping[str, Share]
     """By class, in the order of ``CLASSES``; only those with roots."""
     consequences: Share
     """Failures that are consequences, and their share of all failures."""
+
+    @property
+    def roots(self) -> tuple[Root, ...]:
+        """All roots, in the order of the videos, then by time."""
+        return tuple(root for video in self.videos for root in video.roots)
 
     @property
     def num_failures(self) -> int:
@@ -95,22 +88,21 @@ class Diagnosis:
 
     def rows(self) -> list[dict[str, str | float]]:
         """Return a row per failure, for CSV."""
-        by_place = {(found.video_id, found.root.frame): found for found in self.roots}
         rows: list[dict[str, str | float]] = []
         for video in self.videos:
             for failure in video.failures:
-                found = by_place[video.video_id, video.roots[failure.root].frame]
+                found = video.roots[failure.root]
                 rows.append(
                     {
                         "video_id": video.video_id,
                         "time_s": failure.time_s,
                         "kind": failure.kind,
-                        "root_time_s": found.root.time_s,
+                        "root_time_s": found.time_s,
                         "is_consequence": str(failure.is_consequence).lower(),
                         "class": HISTORY if failure.is_consequence else found.cause,
                         "root_class": found.cause,
                         "fixed_by": "; ".join(found.fixed_by),
-                        "num_consequences": found.root.num_consequences,
+                        "num_consequences": found.num_consequences,
                     }
                 )
         return rows
@@ -123,12 +115,13 @@ def classify(videos: Sequence[VideoDiagnosis], experiments: Sequence[Experiment]
     has_controls = num_right >= sum(len(video.gold.wrong) for video in videos)
     effects = tuple(_count(experiment, videos) for experiment in experiments)
     accepted = tuple(effect for effect in effects if has_controls and _is_accepted(effect, effects))
-    roots = tuple(_classify(video, root, accepted) for video in videos for root in video.roots)
-    names, shares = {effect.name for effect in accepted}, _count_shares(videos, roots)
+    videos = tuple(
+        replace(video, roots=tuple(_classify(video, root, accepted) for root in video.roots)) for video in videos
+    )
+    names, shares = {effect.name for effect in accepted}, _count_shares(videos)
     return Diagnosis(
         videos=videos,
         effects=tuple(replace(effect, is_accepted=effect.name in names) for effect in effects),
-        roots=roots,
         shares={name: shares[name] for name in CLASSES if shares[name].number},
         consequences=shares["consequences"],
     )
@@ -154,7 +147,7 @@ def _is_accepted(effect: Effect, effects: Sequence[Effect]) -> bool:
     return not effect.is_placebo and effect.added == 0 and effect.surplus > max((0, *placebos))
 
 
-def _classify(video: VideoDiagnosis, root: Root, accepted: Sequence[Effect]) -> ClassifiedRoot:
+def _classify(video: VideoDiagnosis, root: Root, accepted: Sequence[Effect]) -> Root:
     fixes = [effect for effect in accepted if effect.name in video.results]
     fixes = [effect for effect in fixes if _is_right(root, video.results[effect.name])]
     cause = min((effect.kind for effect in fixes), key=KINDS.index, default=UNEXPLAINED)
@@ -162,7 +155,7 @@ def _classify(video: VideoDiagnosis, root: Root, accepted: Sequence[Effect]) -> 
     if _is_right(root, video.gold):
         cause = HISTORY
         fixed_by = ("gold history",)
-    return ClassifiedRoot(video_id=video.video_id, root=root, cause=cause, fixed_by=fixed_by)
+    return replace(root, cause=cause, fixed_by=fixed_by)
 
 
 def _is_right(root: Root, result: GoldResult) -> bool:
@@ -184,13 +177,11 @@ def _score(counts: _Numbers) -> dict[str, float]:
     return {**shares, "consequences": ratio(counts.num_consequences, counts.num_failures)}
 
 
-def _count_shares(videos: Sequence[VideoDiagnosis], roots: Sequence[ClassifiedRoot]) -> dict[str, Share]:
+def _count_shares(videos: Sequence[VideoDiagnosis]) -> dict[str, Share]:
     """Return the roots by class, and the failures that are consequences under ``consequences``."""
     rows = [
         _Numbers(
-            by_class=tuple(
-                float(sum(root.video_id == video.video_id and root.cause == name for root in roots)) for name in CLASSES
-            ),
+            by_class=tuple(float(sum(root.cause == name for root in video.roots)) for name in CLASSES),
             num_failures=float(len(video.failures)),
             num_consequences=float(sum(failure.is_consequence for failure in video.failures)),
         )

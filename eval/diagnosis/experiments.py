@@ -8,6 +8,7 @@ then any change does, and the kind explains nothing.
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
+from functools import partial
 from pathlib import Path
 from random import Random
 from typing import Any, Final, Literal, get_args
@@ -58,6 +59,7 @@ class Situation:
 
 
 Vary = Callable[[Variant, Situation], Variant | None]
+"""A function of a module, or a partial of one, so that workers can receive it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,35 +78,51 @@ class Experiment:
 def list_experiments(own: Sequence[Experiment] = ()) -> tuple[Experiment, ...]:
     """Return all experiments, each kind with its placebo, in the order of ``KINDS``, and the user's own last."""
     moves = (
-        Experiment(name=f"thresholds {move:+g}", kind="thresholds", vary=_moved(move), cost=1.1)
+        Experiment(name=f"thresholds {move:+g}", kind="thresholds", vary=partial(_move_thresholds, move), cost=1.1)
         for move in THRESHOLD_MOVES
     )
     return (
         Experiment(name="a context that is never cut", kind="forgetting", vary=_keep_all),
         Experiment(name="cuts elsewhere", kind="forgetting", vary=_cut_elsewhere, is_placebo=True),
         Experiment(name="ids in listing order", kind="prompt: ids", vary=_number_ids),
-        Experiment(name="ids at random", kind="prompt: ids", vary=_if_changed(_number_ids, _mix_ids), is_placebo=True),
+        Experiment(
+            name="ids at random",
+            kind="prompt: ids",
+            vary=partial(_vary_if_changed, _number_ids, _mix_ids),
+            is_placebo=True,
+        ),
         Experiment(name="steps in the order done", kind="prompt: order", vary=_sort_steps),
         Experiment(
-            name="steps at random", kind="prompt: order", vary=_if_changed(_sort_steps, _mix_steps), is_placebo=True
+            name="steps at random",
+            kind="prompt: order",
+            vary=partial(_vary_if_changed, _sort_steps, _mix_steps),
+            is_placebo=True,
         ),
         Experiment(name="other words for the goal", kind="prompt: wording", vary=_reword_goal),
         Experiment(name="the words of the goal mixed", kind="prompt: wording", vary=_mix_goal, is_placebo=True),
-        Experiment(name="another system prompt", kind="prompt: system prompt", vary=_with_prompt(SYSTEM_PROMPT)),
+        Experiment(
+            name="another system prompt",
+            kind="prompt: system prompt",
+            vary=partial(_change, {"system_prompt": SYSTEM_PROMPT}),
+        ),
         Experiment(
             name="the words of that prompt mixed",
             kind="prompt: system prompt",
-            vary=_with_prompt(_mix_words(SYSTEM_PROMPT, "")),
+            vary=partial(_change, {"system_prompt": _mix_words(SYSTEM_PROMPT, "")}),
             is_placebo=True,
         ),
         *moves,
         Experiment(
-            name="thresholds moved by nothing", kind="thresholds", vary=_moved(NOTHING), is_placebo=True, cost=1.1
+            name="thresholds moved by nothing",
+            kind="thresholds",
+            vary=partial(_move_thresholds, NOTHING),
+            is_placebo=True,
+            cost=1.1,
         ),
         Experiment(name="twice the frame rate", kind="frames: rate", vary=_double_rate, cost=8.0),
-        Experiment(name="frames 5 % later", kind="frames: rate", vary=_shifted(0.05), is_placebo=True),
-        Experiment(name="frames half an interval later", kind="frames: phase", vary=_shifted(0.5), cost=5.0),
-        Experiment(name="frames 10 % later", kind="frames: phase", vary=_shifted(0.1), is_placebo=True),
+        Experiment(name="frames 5 % later", kind="frames: rate", vary=partial(_shift, 0.05), is_placebo=True),
+        Experiment(name="frames half an interval later", kind="frames: phase", vary=partial(_shift, 0.5), cost=5.0),
+        Experiment(name="frames 10 % later", kind="frames: phase", vary=partial(_shift, 0.1), is_placebo=True),
         *own,
     )
 
@@ -143,10 +161,10 @@ def read_experiments(path: Path) -> tuple[Experiment, ...]:
         if not isinstance(change, dict) or not change:
             raise ValueError(f"{place} must map goal, steps or settings to values; got {short_repr(change)}")
         _check_change(place, change)
-        found.append(Experiment(name=str(name), kind="own", vary=_own(change)))
+        found.append(Experiment(name=str(name), kind="own", vary=partial(_change, change)))
         mixed = {key: _mix_value(change[key]) for key in ("goal", "steps", "system_prompt") if key in change}
         if mixed:
-            placebo = _own({**change, **mixed})
+            placebo = partial(_change, {**change, **mixed})
             found.append(Experiment(name=f"{name}, words mixed", kind="own", vary=placebo, is_placebo=True))
     if len({experiment.name for experiment in (*found, *list_experiments())}) < len(found) + len(list_experiments()):
         raise ValueError(f"{path}: an experiment has the name of another one; rename it")
@@ -170,25 +188,20 @@ def _check_change(place: str, change: Mapping[Any, Any]) -> None:
         raise ValueError(f"{place}.{error}") from error
 
 
-def _own(change: Mapping[str, Any]) -> Vary:
+def _change(change: Mapping[str, Any], variant: Variant, _: Situation) -> Variant | None:
     settings = {key: value for key, value in change.items() if key not in _SECTION_KEYS}
-    names = change.get("steps", {})
-
-    def vary(variant: Variant, _: Situation) -> Variant | None:
-        sample = variant.sample
-        steps = tuple(replace(step, name=names.get(step.id, names.get(step.name, step.name))) for step in sample.steps)
-        goal = change.get("goal", sample.goal).replace("{goal}", sample.goal)
-        changed = replace(
-            variant, sample=replace(sample, goal=goal, steps=steps), config=replace(variant.config, **settings)
-        )
-        return None if changed == variant else changed
-
-    return vary
+    names, sample = change.get("steps", {}), variant.sample
+    steps = tuple(replace(step, name=names.get(step.id, names.get(step.name, step.name))) for step in sample.steps)
+    goal = change.get("goal", sample.goal).replace("{goal}", sample.goal)
+    changed = replace(
+        variant, sample=replace(sample, goal=goal, steps=steps), config=replace(variant.config, **settings)
+    )
+    return None if changed == variant else changed
 
 
-def _if_changed(first: Vary, then: Vary) -> Vary:
-    """Return a placebo for the videos in which the change of its kind changes something."""
-    return lambda variant, situation: None if first(variant, situation) is None else then(variant, situation)
+def _vary_if_changed(first: Vary, then: Vary, variant: Variant, situation: Situation) -> Variant | None:
+    """Vary the videos in which the change of a kind changes something, for its placebo."""
+    return None if first(variant, situation) is None else then(variant, situation)
 
 
 def _keep_all(variant: Variant, situation: Situation) -> Variant | None:
@@ -269,21 +282,14 @@ def _mix_goal(variant: Variant, _: Situation) -> Variant | None:
     return None if goal == variant.sample.goal else replace(variant, sample=replace(variant.sample, goal=goal))
 
 
-def _with_prompt(prompt: str) -> Vary:
-    return lambda variant, _: replace(variant, config=replace(variant.config, system_prompt=prompt))
+def _move_thresholds(move: float, variant: Variant, _: Situation) -> Variant:
+    config = variant.config
+    speak, update = (min(max(value + move, 0), 1) for value in (config.speak_threshold, config.update_threshold))
+    return replace(variant, config=replace(config, speak_threshold=speak, update_threshold=update))
 
 
-def _moved(move: float) -> Vary:
-    def vary(variant: Variant, _: Situation) -> Variant | None:
-        config = variant.config
-        speak, update = (min(max(value + move, 0), 1) for value in (config.speak_threshold, config.update_threshold))
-        return replace(variant, config=replace(config, speak_threshold=speak, update_threshold=update))
-
-    return vary
-
-
-def _shifted(share: float) -> Vary:
-    return lambda variant, _: replace(variant, shift_s=share / variant.sample.fps)
+def _shift(share: float, variant: Variant, _: Situation) -> Variant:
+    return replace(variant, shift_s=share / variant.sample.fps)
 
 
 def _double_rate(variant: Variant, _: Situation) -> Variant | None:

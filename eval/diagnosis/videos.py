@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 
 from stepscope.engine.errors import EngineError
-from stepscope.engine.io.json_records import Amount, Count
+from stepscope.engine.io.json_records import Count
 from stepscope.engine.model.features.frame_encoder import FrameFeatures
 from stepscope.engine.records import FrameOutput, frame_at, is_same
 from stepscope.engine.replay import Recording
@@ -14,49 +14,22 @@ from stepscope.eval.diagnosis.chain import Chain, correct, identify
 from stepscope.eval.diagnosis.experiments import Experiment, Situation, Variant
 from stepscope.eval.diagnosis.gold import GoldResult, judge_probes, make_gold_history
 from stepscope.eval.matching.turns import Encode
-from stepscope.eval.metrics.matched_video import Failure, FailureKind, JudgedVideo
+from stepscope.eval.metrics.matched_video import Failure, JudgedVideo
 from stepscope.eval.metrics.score import analyze_video
 from stepscope.eval.reports.scoring import ScoreSettings
 from stepscope.eval.runs.folder import digest_sample
-from stepscope.eval.runs.output_folder import Outcome
+from stepscope.eval.runs.roots import Root, TracedFailure, TracedVideo
 
 Embed = Callable[[Sample, float], Iterable[FrameFeatures]]
 """Embeds the frames of a sample again, each some seconds later."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Root:
-    """A moment whose correction was needed."""
-
-    frame: Count
-    time_s: Amount
-    references: tuple[Count, ...]
-    """Positions in ``Sample.turns`` of the model's reference turns at its frame; none if it should be silent."""
-    kinds: tuple[FailureKind, ...]
-    """Kinds of the failures that began there."""
-    num_consequences: Count
-    """Further failures of the run that vanish with its correction."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TracedFailure:
-    """A failure of the run, and the root that it follows from."""
-
-    kind: FailureKind
-    time_s: Amount
-    root: Count
-    """Position in ``VideoDiagnosis.roots``."""
-    is_consequence: bool
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class VideoDiagnosis(Outcome):
+class VideoDiagnosis(TracedVideo):
     """The diagnosis of one video, or why there is none."""
 
     num_failures: tuple[Count, ...] = ()
     """Failures of the run, and after each correction."""
-    roots: tuple[Root, ...] = ()
-    failures: tuple[TracedFailure, ...] = ()
     gold: GoldResult = field(default_factory=GoldResult)
     results: Mapping[str, GoldResult] = field(default_factory=dict)
     """Gold passes of the experiments by name, without ``right``; an experiment that changes nothing here has none."""

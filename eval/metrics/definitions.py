@@ -116,6 +116,8 @@ MACHINE_SCORES: Final = NAMES_BY_GROUP["System"]
 """Times and memory. All videos of a run share the load of its machine, so that no paired test applies."""
 NUM_FAILURES: Final = "num_failures"
 """Name of the recommended score if texts and states are known: the number of stops for a reviewer."""
+ROOTS: Final = "roots"
+"""Name of the score that counts the roots of a diagnosis."""
 BEST_VALUES: Final[Mapping[str, float]] = {
     metric.name: float(metric.better.removeprefix("near ")) for metric in METRICS if metric.better.startswith("near ")
 }

@@ -4,10 +4,12 @@ Responses are matched as in ``eval.metrics.replies.turn_taking`` and updates as 
 failures agree with the scores. A correct pair that is more than ``LATE_S`` apart is early or late.
 """
 
+import math
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Final
 
 from stepscope.engine.dialogue import parse_update
 from stepscope.engine.records import FrameOutput, frame_at
@@ -116,7 +118,22 @@ def _summarize(counts: FailureCounts) -> dict[str, float]:
     return {"num_failures": sum(by_kind.values()), **by_kind}
 
 
-MEASURES = (Measure(name="failures", kind=FailureCounts, count=_count, summarize=_summarize),)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RootCounts(Counts):
+    """The roots of one or many videos; nan if those of one are unknown."""
+
+    num_roots: float = math.nan
+
+
+MEASURES: Final = (
+    Measure(name="failures", kind=FailureCounts, count=_count, summarize=_summarize),
+    Measure(
+        name="roots",
+        kind=RootCounts,
+        count=lambda video: RootCounts(num_roots=video.num_roots),
+        summarize=lambda counts: {"roots": counts.num_roots},
+    ),
+)
 
 
 def worst_frame(runs: Sequence[JudgedVideo], *, fps: float) -> int | None:

@@ -1,5 +1,6 @@
 """The records of one video that measures count, its outputs, matches, judged turns and failures; and a measure."""
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Final, Generic, Literal, get_args
@@ -107,6 +108,8 @@ class MatchedVideo:
     has_states: bool
     encode: Encode
     grade: Grade
+    num_roots: float = math.nan
+    """Roots of its failures, as a diagnosis found them; nan if unknown."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

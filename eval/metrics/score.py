@@ -19,7 +19,7 @@ from stepscope.eval.metrics import decisions, dialogue_state, failures, system, 
 from stepscope.eval.metrics.counts import Counts, Pool, mean
 from stepscope.eval.metrics.decisions import DecisionCounts, count_signals
 from stepscope.eval.metrics.dialogue_state import DstCounts, StepStates, count_step_states
-from stepscope.eval.metrics.failures import FailureCounts, add_grades, judge
+from stepscope.eval.metrics.failures import FailureCounts, RootCounts, add_grades, judge
 from stepscope.eval.metrics.matched_video import JudgedVideo, LiveCounts, MatchedVideo, Measure
 from stepscope.eval.metrics.moments import VideoMoment
 from stepscope.eval.metrics.replies import repetition, reply_spans, response_timing, turn_taking
@@ -65,6 +65,7 @@ class VideoCounts(Counts):
     updating: DecisionCounts = field(default_factory=DecisionCounts)
     dst: DstCounts = field(default_factory=DstCounts)
     failures: FailureCounts = field(default_factory=FailureCounts)
+    roots: RootCounts = field(default_factory=RootCounts)
     repetition: RepetitionCounts = field(default_factory=RepetitionCounts)
     spans: SpanCounts = field(default_factory=SpanCounts)
     response_timing: ResponseTimingCounts = field(default_factory=ResponseTimingCounts)
@@ -87,6 +88,8 @@ class VideoAnalysis:
     """Counts of each named signal that decides."""
     moments: tuple[VideoMoment, ...] = ()
     """Its turns, failures and near misses, if they were listed."""
+    stale_roots: str = ""
+    """Why the roots that a diagnosis found are not counted; empty if they are, and without a diagnosis."""
 
 
 def analyze_video(
@@ -101,6 +104,7 @@ def analyze_video(
     has_states: bool = True,
     grade: Grade | None = None,
     specs: Sequence[SignalSpec] = (),
+    num_roots: float = math.nan,
 ) -> VideoAnalysis:
     """Match the turns of one video, and count them and its states.
 
@@ -109,7 +113,7 @@ def analyze_video(
     ``outputs`` has one record per frame. ``dataset`` and ``zero_cost`` are those of ``match_responses``. ``live`` are
     the counts of the teacher-forced pass, if it was run, and ``wall_s`` is the time of the whole run, if known. Without
     ``has_states`` the scores of updates and states are undefined. ``grade`` grades replies inside reply spans, by
-    default by ``CosineBands``. ``specs`` describe the named signals.
+    default by ``CosineBands``. ``specs`` describe the named signals. ``num_roots`` are those of a diagnosis, if known.
 
     Raises ``ValueError`` for a sample without a reference: its turns may be a copy of these outputs.
     """
@@ -132,6 +136,7 @@ def analyze_video(
         has_states=has_states,
         encode=encode,
         grade=graded,
+        num_roots=num_roots,
     )
     pairs, responses, texts = matched_pairs(match), spoken_texts(outputs), reference_texts(sample)
     return VideoAnalysis(

@@ -14,7 +14,7 @@ from stepscope.engine.records import frame_at
 from stepscope.eval.data.samples import Sample, Split
 from stepscope.eval.matching.turns import Encode
 from stepscope.eval.metrics.counts import NO_INTERVAL
-from stepscope.eval.metrics.definitions import MACHINE_SCORES, METRICS, NAMES_BY_GROUP, NUM_FAILURES
+from stepscope.eval.metrics.definitions import MACHINE_SCORES, METRICS, NAMES_BY_GROUP, NUM_FAILURES, ROOTS
 from stepscope.eval.metrics.failures import failure_score
 from stepscope.eval.metrics.matched_video import FAILURE_KINDS
 from stepscope.eval.metrics.score import VideoAnalysis, VideoCounts, score_counts
@@ -28,11 +28,12 @@ from stepscope.eval.reports.statistics import (
     correct_differences,
 )
 from stepscope.eval.runs.folder import RunFolder, explain_missing
+from stepscope.eval.runs.roots import DIAGNOSIS_FILE
 
 FEW_VIDEOS: Final = 20
 """With fewer videos, bootstrap intervals are too narrow; see ``eval.metrics.definitions``."""
-FAILURE_SCORES: Final = (NUM_FAILURES, *map(failure_score, FAILURE_KINDS))
-"""The number of failures, in total and of each kind; no further counts are compared."""
+FAILURE_SCORES: Final = (NUM_FAILURES, ROOTS, *map(failure_score, FAILURE_KINDS))
+"""The number of failures, in total, of their roots and of each kind; no further counts are compared."""
 _STATE_FAILURES: Final = frozenset(failure_score(kind) for kind in FAILURE_KINDS if kind.endswith(("update", "state")))
 RESPONSE_FAILURES: Final = "response failures"
 """Name of the total where updates and states, and so their failures, are not compared."""
@@ -68,6 +69,8 @@ class Comparison:
     """Why differences of times are nan, although both values are given; empty if times are compared."""
     states_problem: str = ""
     """Why updates and states are not compared; empty if they are."""
+    roots_problem: str = ""
+    """Why roots are not compared; empty if they are, and if neither run has a diagnosis."""
 
     @property
     def labels(self) -> Mapping[str, str]:
@@ -122,6 +125,7 @@ def compare_runs(
         left_out=left_out,
         times_problem=times_problem,
         states_problem=problem,
+        roots_problem=_explain_unknown_roots(folders, [of_a, of_b]),
     )
 
 
@@ -174,6 +178,16 @@ def _compare_video(
         scores=({**score_counts(a.counts), **not_compared}, {**score_counts(b.counts), **not_compared}),
         turns=tuple(compare_turns(a.judged, b.judged, references=references)),
     )
+
+
+def _explain_unknown_roots(folders: Sequence[RunFolder], counts: Sequence[Sequence[VideoCounts]]) -> str:
+    """Return why roots are not compared, if a run has a diagnosis."""
+    has_diagnosis = any((folder.path / DIAGNOSIS_FILE).exists() for folder in folders)
+    known = [not any(math.isnan(video.roots.num_roots) for video in of_run) for of_run in counts]
+    names = [
+        folder.path.name for folder, is_known in zip(folders, known, strict=True) if not is_known and has_diagnosis
+    ]
+    return f"{' and '.join(names)} has videos without a diagnosis, or with a stale one" if names else ""
 
 
 def _explain_time_difference(folders: Sequence[RunFolder], video_ids: Sequence[str]) -> str:

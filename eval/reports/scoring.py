@@ -10,15 +10,15 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass, field, fields, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
-from stepscope.engine.io.files import replace_files, write_csv, write_json
+from stepscope.engine.io.files import load_json, read_text, replace_files, write_csv, write_json
 from stepscope.eval.data.samples import Sample, Split
 from stepscope.eval.matching.grading import COSINE_JUDGE, Grade, NamedJudge
 from stepscope.eval.matching.turns import DEFAULT_ENCODER, Encode, ZeroCost
 from stepscope.eval.metrics.counts import NUM_RESAMPLES, Interval, Pool, bootstrap
 from stepscope.eval.metrics.decisions import summarize_signals
-from stepscope.eval.metrics.definitions import METRICS
+from stepscope.eval.metrics.definitions import METRICS, ROOTS
 from stepscope.eval.metrics.moments import VideoMoment, list_moments
 from stepscope.eval.metrics.replies.turn_taking import find_match_window
 from stepscope.eval.metrics.score import (
@@ -31,8 +31,12 @@ from stepscope.eval.metrics.score import (
 )
 from stepscope.eval.metrics.text import TextScorer, undefined_texts
 from stepscope.eval.reports.charts import build_chart_data, chart_signals
+from stepscope.eval.reports.table_files import read_metrics, read_video_rows
 from stepscope.eval.reports.tables import write_columns
 from stepscope.eval.runs.folder import RunFolder, explain_unscored, read_stream_config
+from stepscope.eval.runs.roots import read_roots
+
+_STALE: Final = "its diagnosis is stale: "
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,10 +118,11 @@ def make_analyzer(
 
     ``grade`` is the judge, see ``analyze_video``. Without ``counts_states`` a run is analysed as one without states.
 
-    Raises ``ValueError`` for an invalid ``run.json``. The function raises it with the reason if a video has no outputs,
-    or invalid ones.
+    Raises ``ValueError`` for an invalid ``run.json`` or ``diagnosis.json``. The function raises it with the reason if a
+    video has no outputs, or invalid ones.
     """
     has_states, specs, settings_of_run = counts_states and run.has_states(), run.signals(), run.settings() or {}
+    roots = read_roots(run) if has_states == run.has_states() else None
 
     def analyze(sample: Sample) -> VideoAnalysis:
         record = run.record(sample.video_id)
@@ -127,6 +132,8 @@ def make_analyzer(
         outputs, config = run.outputs(sample), None
         with suppress(ValueError):  # the scores do not depend on the settings of the stream
             config = read_stream_config(settings_of_run, fps=sample.fps)
+        traced = (roots or {}).get(sample.video_id)
+        stale_roots = "" if traced is None else traced.explain_stale(sample)
         analysis = analyze_video(
             sample,
             outputs,
@@ -138,8 +145,10 @@ def make_analyzer(
             has_states=has_states,
             grade=grade,
             specs=specs,
+            num_roots=math.nan if traced is None or stale_roots else len(traced.roots),
         )
-        return replace(analysis, moments=list_moments(sample, outputs, analysis.judged, config=config))
+        moments = list_moments(sample, outputs, analysis.judged, config=config)
+        return replace(analysis, moments=moments, stale_roots=stale_roots)
 
     return analyze
 
@@ -178,6 +187,9 @@ def score_run(
     peak = max((peak for peak in peaks if peak is not None), default=math.nan)
     report = replace(report, scores={**report.scores, "peak_memory_mb": peak})
     warnings = {name: record.warning for name, record in records.items() if record is not None and record.warning}
+    for name, video in analyzed.items():
+        if video.stale_roots:
+            warnings[name] = "; ".join(filter(None, [warnings.get(name), f"{_STALE}{video.stale_roots}"]))
     rows: list[Mapping[str, str | float]] = [
         {
             "video_id": entry.video_id,
@@ -235,3 +247,32 @@ def write_tables(folder: Path, run: ScoredRun, settings: Mapping[str, Any]) -> N
         write_columns(new / "columns.csv")
         write_json(new / "charts.json", run.charts)
         write_json(new / "metrics.json", {**settings, **content})
+
+
+def update_roots(folder: Path, numbers: Mapping[str, int]) -> None:
+    """Write the numbers of roots by video into the tables of a run folder; a folder that is not scored has none."""
+    try:
+        rows, known = read_video_rows(folder), read_metrics(folder)
+    except FileNotFoundError:
+        return
+    metrics: Any = load_json(read_text(folder / "metrics.json"))
+    rows = [
+        {**row, "warning": _drop_stale(str(row["warning"])), ROOTS: float(numbers.get(str(row["video_id"]), math.nan))}
+        for row in rows
+    ]
+    scored = [float(row[ROOTS]) for row in rows if not row["error"]]
+    num_unknown = sum(map(math.isnan, scored))
+    undefined = {name: number for name, number in known["num_undefined"].items() if name != ROOTS}
+    undefined |= {ROOTS: num_unknown} if num_unknown else {}
+    warnings = {name: text for name, warning in known["warnings"].items() if (text := _drop_stale(warning))}
+    with replace_files(folder) as new:
+        write_csv(new / "videos.csv", rows)
+        write_columns(new / "columns.csv")
+        scores = {**metrics["scores"], ROOTS: sum(scored) if scored else math.nan}
+        write_json(
+            new / "metrics.json", {**metrics, "warnings": warnings, "scores": scores, "num_undefined": undefined}
+        )
+
+
+def _drop_stale(warning: str) -> str:
+    return "; ".join(part for part in warning.split("; ") if not part.startswith(_STALE))

@@ -1,5 +1,6 @@
 """Search among the moments of runs: words and fields in one line of text."""
 
+import math
 import operator
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -14,14 +15,20 @@ from stepscope.engine.io.json_records import reading, short_repr
 from stepscope.engine.plurals import format_count
 from stepscope.eval.annotations.corrections import VERDICTS
 from stepscope.eval.metrics.matched_video import FAILURE_KINDS
+from stepscope.eval.runs.folder import RunFolder
+from stepscope.eval.runs.roots import DIAGNOSIS_FILE, read_roots
 
 MAX_QUERY_CHARS: Final = 500
 _TEXTS: Final = ("video_id", "what", "failure", "text", "reference", "step", "cause")
-_LABELS: Final = ("video_id", "what", "failure", "step", "cause")
+_LABELS: Final = ("video_id", "what", "failure", "step", "cause", "class")
+_DIAGNOSED: Final = ("class", "origin", "root_time_s")
+"""Columns that ``moments.csv`` lacks: they are of the diagnosis of the run."""
+_ORIGINS: Final = ("root", "consequence")
 _COLUMNS: Final = {
     "is": "what",
     "failure": "failure",
     "cause": "cause",
+    "class": "class",
     "step": "step",
     "video": "video_id",
     "time": "time_s",
@@ -29,12 +36,13 @@ _COLUMNS: Final = {
     "prob": "probability",
     "margin": "margin",
     "latency": "latency_ms",
+    "root": "root_time_s",
 }
-_NUMBERS: Final = tuple(name for name in _COLUMNS.values() if name not in _TEXTS)
+_NUMBERS: Final = tuple(name for name in _COLUMNS.values() if name not in (*_TEXTS, "class"))
 _MARKS: Final = ("verdict", "tag")
 _KNOWN: Final[Mapping[str, Sequence[str]]] = {
     "is": ("message", "update", "state", "user", "near message", "near update"),
-    "failure": (*FAILURE_KINDS, "any"),
+    "failure": (*FAILURE_KINDS, "any", *_ORIGINS),
     "verdict": VERDICTS,
 }
 """Values of the fields with a closed list."""
@@ -45,6 +53,7 @@ _COMPARE: Final[dict[str, Callable[[Any, Any], Any]]] = {
     "<=": operator.le,
 }
 TERM: Final = re.compile(r'(-?)(?:(\w+)(:|>=|<=|>|<)("[^"]*"|\S*)|("[^"]*"|\S+))')
+_DIAGNOSED_TERM: Final = re.compile(r"(?<!\S)-?(class:|root[<>]|failure:(root|consequence))")
 Marks = Mapping[tuple[str, int, str], Collection[str]]
 """Verdicts, tags and causes by reviewers, such as ``tag: blurry``, by video, milliseconds and text of the event."""
 
@@ -52,7 +61,8 @@ Marks = Mapping[tuple[str, int, str], Collection[str]]
 def read_moments(folder: Path) -> pd.DataFrame:
     """Read ``moments.csv``, in the order of the split and by time, with a column ``words`` of both texts.
 
-    A table that did not change is kept in memory. Raises ``ValueError`` for an invalid file, and if there is none.
+    Failures have the class and the time of their root, if the run has a diagnosis that is not stale. A table that did
+    not change is kept in memory. Raises ``ValueError`` for an invalid file, and if there is none.
     """
     finish_files(folder)
     path = folder / "moments.csv"
@@ -62,7 +72,9 @@ def read_moments(folder: Path) -> pd.DataFrame:
         if not folder.is_dir():
             raise ValueError(f"there is no run folder {folder}; the query comes first, then the folders") from error
         raise ValueError(f"{folder.name} has no table of moments; score it again with `stepscope score`") from error
-    return _read(path, found.st_mtime_ns, found.st_size)
+    diagnosis = folder / DIAGNOSIS_FILE
+    diagnosed_ns = diagnosis.stat().st_mtime_ns if diagnosis.exists() else 0
+    return _read(path, found.st_mtime_ns, found.st_size, diagnosed_ns)
 
 
 def describe_hits(found: pd.DataFrame) -> str:
@@ -73,12 +85,15 @@ def describe_hits(found: pd.DataFrame) -> str:
 
 
 @lru_cache(maxsize=8)
-def _read(path: Path, _changed_ns: int, _size: int) -> pd.DataFrame:
-    types = dict.fromkeys(_TEXTS, "str") | dict.fromkeys(_NUMBERS, "float")
+def _read(path: Path, _changed_ns: int, _size: int, _diagnosed_ns: int) -> pd.DataFrame:
+    types = dict.fromkeys(_TEXTS, "str") | {name: "float" for name in _NUMBERS if name not in _DIAGNOSED}
     with reading(path), open_text(path, newline="") as file:
-        table = pd.read_csv(file, dtype=types, keep_default_na=False, na_values={name: [""] for name in _NUMBERS})
+        table = pd.read_csv(
+            file, dtype=types, keep_default_na=False, na_values={name: [""] for name in types if name in _NUMBERS}
+        )
         if missing := [name for name in types if name not in table]:
             raise ValueError(f"the column {missing[0]} is missing")
+    table = _trace(table, RunFolder(path.parent))
     labels = dict.fromkeys(_LABELS, "category")
     table = table.astype(labels)  # each is unescaped once
     for name in _TEXTS:
@@ -87,12 +102,28 @@ def _read(path: Path, _changed_ns: int, _size: int) -> pd.DataFrame:
     return table.astype(labels)  # also where two labels have become equal
 
 
+def _trace(table: pd.DataFrame, run: RunFolder) -> pd.DataFrame:
+    """Return a table with the class and the time of the root of each failure, and whether it is a consequence."""
+    known = {}
+    for video_id, found in (read_roots(run) or {}).items():
+        for failure in () if found.stale else found.failures:
+            root, origin = found.roots[failure.root], _ORIGINS[failure.is_consequence]
+            known[video_id, failure.kind, round(1000 * failure.time_s)] = root.cause, origin, root.time_s
+    ids = table["video_id"].map(unescape_formula) if known else table["video_id"]
+    keys = zip(ids, table["failure"], (1000 * table["time_s"]).round(), strict=True)
+    rows = [known.get(key, ("", "", math.nan)) for key in keys]
+    return table.assign(**{name: [row[place] for row in rows] for place, name in enumerate(_DIAGNOSED)})
+
+
 def search_folders(runs: Mapping[str, Path], query: str, *, marks: Marks | None = None) -> pd.DataFrame:
     """Return the matching moments of run folders by name, with a column ``run`` and without ``words``.
 
-    Raises ``ValueError`` as ``search`` and ``read_moments``.
+    Raises ``ValueError`` as ``search`` and ``read_moments``, and for a term of a diagnosis that no run has.
     """
-    found = [search(read_moments(folder), query, marks=marks).drop(columns="words") for folder in runs.values()]
+    tables = [read_moments(folder) for folder in runs.values()]
+    if _DIAGNOSED_TERM.search(query) and not any((table["origin"] != "").any() for table in tables):
+        raise ValueError("classes and roots need a diagnosis that is not stale; make one with `stepscope explain`")
+    found = [search(table, query, marks=marks).drop(columns="words") for table in tables]
     return pd.concat(found, keys=list(runs), names=["run"]).reset_index("run").reset_index(drop=True)
 
 
@@ -100,9 +131,9 @@ def search(moments: pd.DataFrame, query: str, *, marks: Marks | None = None) -> 
     """Return the moments that all terms of a query match; an empty query matches every one.
 
     A term is a word or ``"a phrase"`` in the message or the reference, ``field:value`` or ``field>2``;
-    ``-`` before it excludes its matches. Fields are ``is``, ``failure`` (a kind, or ``any``), ``cause``, ``step``,
-    ``video``, ``verdict``, ``tag``, ``time``, ``delay``, ``latency``, ``prob``, ``margin``, and ``near:0.05``, at most
-    this far from the threshold.
+    ``-`` before it excludes its matches. Fields are ``is``, ``failure`` (a kind, ``any``, ``root`` or ``consequence``),
+    ``class`` and ``root`` (class and time of its root), ``cause``, ``step``, ``video``, ``verdict``, ``tag``, ``time``,
+    ``delay``, ``latency``, ``prob``, ``margin``, and ``near:0.05``, at most this far from the threshold.
 
     Raises ``ValueError`` for a term that cannot be read.
     """
@@ -142,6 +173,8 @@ def _match(moments: pd.DataFrame, field: str, sign: str, value: str, marks: Mark
         _check_known(field, value, any(name.startswith(wanted) for name in _KNOWN[field]))
     if field == "failure" and wanted == "any":
         return cells != ""
+    if field == "failure" and wanted in _ORIGINS:
+        return moments["origin"] == wanted
     marked = _have_mark(moments, f"cause: {value}", marks or {}) if field == "cause" else False  # by a reviewer
     categories = list(map(str, cells.cat.categories))
     is_whole = wanted in {*_KNOWN.get(field, ()), *map(str.casefold, categories)}
@@ -161,6 +194,8 @@ def _is_named(field: str, label: str, wanted: str, *, is_whole: bool) -> bool:
     """
     if field == "step":
         return wanted in label.split()
+    if field == "class":
+        return wanted != "" and wanted in label
     if field == "video":
         return wanted in label
     return label == wanted if is_whole or not wanted else label.startswith(wanted)

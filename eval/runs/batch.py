@@ -65,7 +65,7 @@ def run_batch(
     """
     samples = split.samples
     with ExitStack() as stack:
-        backend = stack.enter_context(_open_backend(devices, worker_config))
+        backend = stack.enter_context(open_backend(devices, worker_config))
         settings = build_run_settings(split, worker_config, list(backend.slots().values()))
         settings |= scoring or {}
         folder = stack.enter_context(RunFolder.open(out, settings, resume=resume))
@@ -178,7 +178,7 @@ def parse_devices(devices: str = "auto") -> list[WorkerSpec]:
     return worker_specs
 
 
-def _open_backend(devices: str, worker_config: WorkerConfig) -> AbstractContextManager[Backend]:
+def open_backend(devices: str, worker_config: WorkerConfig) -> AbstractContextManager[Backend]:
     """Use devices of this machine, or join a Ray cluster and leave it at the end."""
     if is_cluster(devices):
         return join_cluster(devices, worker_config)

@@ -317,14 +317,23 @@ def digest_sample(sample: Sample) -> str:
     The second is missing without the file, and for a file of the Hub, which never changes.
     """
     path = sample.video_path
-    is_kept = path is not None and os.path.exists(path) and find_hub_file(path) is None  # those of the Hub come later
-    size = os.path.getsize(path) if path is not None and is_kept else None
+    digest = digest_entry(sample)
+    return f"{digest}-{digest_video(path)}" if path is not None and _is_kept(path) else digest
+
+
+def digest_entry(sample: Sample) -> str:
+    """Return the first digest of ``digest_sample``, for which the video is not read."""
+    path = sample.video_path
+    size = os.path.getsize(path) if path is not None and _is_kept(path) else None
     content = {**asdict(sample), "video_path": None if path is None else path.name, "size": size}
     if not sample.after:
         del content["after"]  # as earlier versions, which had no graphs
     del content["clock_s"]  # it is for the times of imported results, and changes no outputs
-    digest = hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]
-    return f"{digest}-{digest_video(path)}" if path is not None and is_kept else digest
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def _is_kept(path: Path) -> bool:
+    return os.path.exists(path) and find_hub_file(path) is None  # those of the Hub come later
 
 
 def digest_video(path: Path) -> str:

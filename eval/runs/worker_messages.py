@@ -5,11 +5,12 @@ No library of the model is imported, so that a process which only leads workers 
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import ClassVar, Final
 
 from stepscope.engine.config import HardwareDecoding, Quantization, StreamConfig
 from stepscope.engine.records import FrameOutput
 from stepscope.eval.runs.folder import VideoRecord
+from stepscope.eval.runs.output_folder import Outcome
 
 REPORT_INTERVAL_S: Final = 0.25
 """Time between two progress reports."""
@@ -119,6 +120,8 @@ class WorkerConfig:
     features: Path | None = None
     """Folder in which embeddings are kept; None keeps none."""
     hardware_decoding: HardwareDecoding = "off"
+    worker_module: ClassVar[str] = "stepscope.eval.runs.pools.worker"
+    """Module whose class ``Worker`` runs the videos; its process alone imports it."""
     batch_size: int | None = None
     """Videos per forward pass of a worker; None chooses it from the free memory."""
 
@@ -144,6 +147,8 @@ class VideoResult:
     record: VideoRecord
     outputs: tuple[FrameOutput, ...] = ()
     """One per frame; empty if the video failed."""
+    diagnosis: Outcome | None = None
+    """What a worker that diagnoses has found."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -26,7 +26,7 @@ from stepscope.eval.runs.folder import output_path
 from stepscope.eval.runs.output_folder import Outcome, OutputFolder, RunSettings
 from stepscope.eval.sweeps.grid import SWEEP_METRICS, Grid, GridScores
 
-_KEPT: Final = [field.name for field in fields(VideoCounts) if field.name not in ("texts", "live", "system")]
+_KEPT: Final = [field.name for field in fields(VideoCounts) if field.name not in ("texts", "live", "system", "roots")]
 _THRESHOLDS: Final = ("speak_threshold", "update_threshold")
 _OF_SPLIT: Final = ("split", "is_exact", "num_videos", "errors")
 """The fields of ``GridScores`` that are fields of ``sweep.json``, too."""

@@ -19,7 +19,7 @@ import numpy as np
 from stepscope.engine.config import check_threshold, format_threshold, format_thresholds
 from stepscope.engine.decisions.policies import POLICIES, DecisionPolicy
 from stepscope.engine.decisions.signals import Decision, SignalSpec
-from stepscope.eval.metrics.definitions import GROUPS, NUM_FAILURES
+from stepscope.eval.metrics.definitions import GROUPS, NUM_FAILURES, ROOTS
 
 _UNSWEPT_GROUPS: Final = ("Text", "Teacher-forced", "System")
 _OF_PROBABILITIES: Final = ("_average_precision", "_auroc", "_brier", "_ece")
@@ -29,7 +29,7 @@ SWEEP_METRICS: Final = tuple(
     for group in GROUPS
     if group.name not in _UNSWEPT_GROUPS
     for metric in group.metrics
-    if not metric.name.endswith(_OF_PROBABILITIES)
+    if metric.name != ROOTS and not metric.name.endswith(_OF_PROBABILITIES)
 )
 """The scores of an exact sweep, in the order of the tables."""
 

@@ -83,6 +83,8 @@ def compare(
     )
     if found.states_problem:
         said += f" Updates and states are not compared, nor their failures: {found.states_problem}."
+    if found.roots_problem:
+        said += f" Roots are not compared: {found.roots_problem}."
     if len(found.videos) < FEW_VIDEOS:
         said += f" With fewer than {FEW_VIDEOS} videos the intervals are too narrow; p is valid."
     compared = ComparedRuns(name, other, found.videos, finished)

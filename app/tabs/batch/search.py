@@ -224,8 +224,8 @@ def download_hits(batches: BatchContext, name: str | None, scope: str, query: st
 
 
 HINT: Final = (
-    "Words or “a phrase”, and failure:missed · failure:any · cause:swap · step:S3 · is:user · near:0.05 (to the "
-    "threshold) · delay>2 · latency>500 · verdict:… · tag:… · -term excludes"
+    "Words or “a phrase”, and failure:missed · failure:any · failure:root · class:order · cause:swap · step:S3 · "
+    "is:user · near:0.05 (to the threshold) · delay>2 · latency>500 · verdict:… · tag:… · -term excludes"
 )
 
 

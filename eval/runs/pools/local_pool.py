@@ -122,8 +122,7 @@ def _make_names(worker_specs: Sequence[WorkerSpec]) -> list[str]:
 def _run_worker(connection: Connection, worker_config: WorkerConfig, spec: WorkerSpec) -> None:
     """Load the checkpoint, then run the samples received until the parent closes the pipe; a process's target."""
     _follow_parent()
-    import_uncollected("stepscope.eval.runs.pools.worker")  # takes seconds, and the leading process need not
-    from stepscope.eval.runs.pools.worker import Worker  # noqa: PLC0415
+    module = import_uncollected(worker_config.worker_module)  # takes seconds, and the leading process need not
 
     def receive(*, should_wait: bool) -> Sample | None:
         if not should_wait and not connection.poll():
@@ -134,7 +133,7 @@ def _run_worker(connection: Connection, worker_config: WorkerConfig, spec: Worke
             raise EOFError from error
         return sample
 
-    worker = Worker(worker_config, spec)
+    worker = module.Worker(worker_config, spec)
     event: WorkerEvent = worker.load()
     with suppress(BrokenPipeError, ConnectionResetError):  # the parent has closed its end
         connection.send(event)

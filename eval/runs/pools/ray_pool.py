@@ -33,9 +33,8 @@ class WorkerActor:
     """
 
     def __init__(self, worker_config: WorkerConfig, spec: WorkerSpec) -> None:
-        from stepscope.eval.runs.pools.worker import Worker  # noqa: PLC0415 - on the node; the driver does not need it
-
-        self._worker = Worker(worker_config, spec, host=socket.gethostname())
+        module = import_module(worker_config.worker_module)  # on the node; the driver does not need it
+        self._worker = module.Worker(worker_config, spec, host=socket.gethostname())
         self._samples: Queue[Sample] = Queue()
         self._events: Queue[WorkerEvent] = Queue()
         threading.Thread(target=self._run, daemon=True).start()

@@ -38,6 +38,7 @@ class Receive(Protocol):
 class Worker:
     """A worker in its own process. Errors are returned, not raised, so that only records are pickled.
 
+    A subclass may do something else than run its videos; see ``WorkerConfig.worker_module``.
     ``host`` is the name of its machine; empty for this one.
     """
 
@@ -68,14 +69,7 @@ class Worker:
         """
         assert self._checkpoint is not None
         try:
-            events = run_samples(
-                self._checkpoint,
-                self._config,
-                self._receive_all(receive),
-                device=self._spec.device,
-                batch_size=self._batch_size,
-                num_cores=count_cores(num_sharing=self._spec.num_sharing),
-            )
+            events = self._run_samples(self._checkpoint, self._receive_all(receive))
             reported_s: dict[str, float] = {}
             for event in events:
                 now_s = time.monotonic()
@@ -91,6 +85,18 @@ class Worker:
         except Exception as error:
             traceback.print_exc()
             yield WorkerError(reason=f"{type(error).__name__}: {error}", is_final=False)
+
+    def _run_samples(
+        self, checkpoint: Checkpoint, samples: Iterator[Sample | None]
+    ) -> Iterator[FramesDone | VideoResult]:
+        return run_samples(
+            checkpoint,
+            self._config,
+            samples,
+            device=self._spec.device,
+            batch_size=self._batch_size,
+            num_cores=count_cores(num_sharing=self._spec.num_sharing),
+        )
 
     def _receive_all(self, receive: Receive) -> Iterator[Sample | None]:
         while True:

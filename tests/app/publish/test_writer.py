@@ -1,6 +1,7 @@
 import csv
 import json
 import re
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from tests.conftest import STEPS, moving_square
 from tests.support.data.batches import write_split
 from tests.support.data.saved_runs import save_run
 from tests.support.pages.published import make_source, publish
+from tests.support.paths import ASSETS
 
 
 def read(path: Path) -> Any:
@@ -72,11 +74,22 @@ def test_the_folder_is_a_static_space_with_relative_addresses_and_no_folder_of_t
     assert (found["sdk"], found["app_file"], found["title"]) == ("static", "index.html", "StepScope: bundled")
 
 
-def test_a_title_cannot_leave_its_line_of_the_front_matter(bundled_run: RunFolder, tmp_path: Path) -> None:
+def test_a_title_cannot_leave_its_line_and_the_diagnosis_is_that_of_the_videos(
+    bundled_run: RunFolder, tmp_path: Path
+) -> None:
     title = "mine\nsdk: docker\n---\n# x \ud800"
-    publish(bundled_run, tmp_path / "site", videos=["boat"], files="none", title=title)
+    run = RunFolder(shutil.copytree(bundled_run.path, tmp_path / "run"))
+    for name in ("diagnosis.json", "diagnosis.csv"):
+        shutil.copy(ASSETS / "demo" / "run" / name, run.path)
+    publish(run, tmp_path / "site", videos=["boat-hard-permuted"], files="none", title=title)
     found = yaml.safe_load((tmp_path / "site" / "README.md").read_text(encoding="utf-8").split("\n---\n")[0])
     assert (found["sdk"], found["title"]) == ("static", "mine sdk: docker --- # x ?")
+    diagnosis = read(tmp_path / "site" / "data" / "diagnosis.json")
+    found = {video["video_id"] for video in diagnosis["videos"]}
+    rows = list(csv.DictReader((tmp_path / "site" / "data" / "diagnosis.csv").read_text().splitlines()))
+    assert found == {"boat-hard-permuted"} == {row["video_id"] for row in rows}, (
+        "the diagnosis of a published run is that of its videos"
+    )
 
 
 def test_hostile_ids_have_their_own_safe_files(hostile_run: RunFolder, tmp_path: Path) -> None:

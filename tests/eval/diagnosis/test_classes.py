@@ -5,7 +5,8 @@ import pytest
 from stepscope.eval.diagnosis.classes import UNEXPLAINED, classify
 from stepscope.eval.diagnosis.experiments import Experiment, Kind
 from stepscope.eval.diagnosis.gold import GoldResult
-from stepscope.eval.diagnosis.videos import Root, TracedFailure, VideoDiagnosis
+from stepscope.eval.diagnosis.videos import VideoDiagnosis
+from stepscope.eval.runs.roots import Root, TracedFailure
 
 ORDER: Kind = "prompt: order"
 

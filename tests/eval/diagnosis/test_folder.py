@@ -3,16 +3,33 @@
 import csv
 import json
 import shutil
+import signal
+import subprocess
+import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from stepscope.app.cli.stepscope import main
 from stepscope.eval.data.loading import read_split
-from stepscope.eval.diagnosis.folder import diagnose_run, make_plan
-from tests.support.data.batches import copies, load_letters, make_worker_config, run_to_end, write_split
-from tests.support.streams.fakes import count_letters, tiny_checkpoint
+from stepscope.eval.diagnosis.folder import diagnose_run
+from stepscope.eval.diagnosis.plan import make_plan
+from stepscope.eval.reports.search import search_folders
+from stepscope.eval.runs.folder import RunFolder
+from stepscope.eval.runs.roots import read_roots
+from tests.support.data.batches import (
+    copies,
+    load_letters,
+    make_worker_config,
+    run_to_end,
+    tables,
+    write_scores,
+    write_split,
+)
+from tests.support.streams.fakes import tiny_checkpoint
+from tests.support.streams.threaded_ray import ThreadedRay
 
 
 @pytest.fixture(scope="module")
@@ -30,8 +47,26 @@ def finished(split: Path, tiny_folder: Path, tmp_path_factory: pytest.TempPathFa
 
 @pytest.fixture
 def run(finished: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr("stepscope.eval.cli.explain_command.import_encoder", load_letters)
+    for module in ("diagnosis.folder", "cli.finished_runs", "cli.run_tables"):
+        monkeypatch.setattr(f"stepscope.eval.{module}.import_encoder", load_letters)
     return shutil.copytree(finished, tmp_path / "run")
+
+
+KILLED = """
+import os, signal, sys, threading, time
+from pathlib import Path
+from stepscope.app.cli.stepscope import main
+
+def kill():
+    file = Path(sys.argv[1]) / "diagnosis.json"
+    while not (file.exists() and '"v0"' in file.read_text()):
+        time.sleep(0.01)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+threading.Thread(target=kill, daemon=True).start()
+main(["explain", sys.argv[1], "--device", "cpu:1", "--max-cost", "6"])
+"""
+"""Ends the program as soon as the file holds the first video."""
 
 
 def explain(run: Path, *options: str) -> int:
@@ -47,7 +82,8 @@ def test_each_failure_has_a_row_with_its_root(run: Path, capfd: pytest.CaptureFi
     assert {row["class"] for row in rows} <= {"history", "unexplained"}, "random weights have no class"
     assert content["num_roots"] == sum(len(video["roots"]) for video in content["videos"])
     assert printed.startswith("2 videos of ")
-    assert "left out by --max-cost: " in printed
+    assert "left out by --max-cost: other words for the goal (2.0), " in printed
+    assert "; --max-cost 31 runs all\n" in printed
     assert f"{content['num_roots']} roots" in printed
     assert "placebo" in printed
 
@@ -62,25 +98,81 @@ def test_one_failure_is_explained_by_its_time(run: Path, capfd: pytest.CaptureFi
     assert "v9 is not a video of" in capfd.readouterr().err
 
 
-def test_a_stopped_diagnosis_is_continued_to_the_same_files(
+def test_roots_are_in_the_tables_compared_and_searched(
     run: Path, split: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     other = shutil.copytree(run, tmp_path / "other")
-    plan = make_plan(run, read_split(split), device="cpu:1", budget=6)
-    steps = diagnose_run(run, plan, encode=count_letters, device="cpu:1")
-    for step in steps:
-        if step.video is not None:
-            break  # killed after the first video
-    steps.close()
-    stopped = json.loads((run / "diagnosis.json").read_text())
-    assert [video["video_id"] for video in stopped["videos"]] == ["v0"]
+    assert {row["roots"] for row in read_rows(run)} == {""}
+    with pytest.raises(ValueError, match="need a diagnosis that is not stale"):
+        search_folders({"run": run}, "class:unexplained")
+    assert explain(run, "--max-cost", "2.4") == 0
+    updated = tables(run)
+    assert [row["roots"] for row in updated["videos"]] == [4, 5]
+    write_scores(split, run)
+    assert updated == tables(run), "the tables are those of scoring again"
+    assert updated["metrics"]["scores"]["roots"] == 9
+    found = search_folders({"run": run, "other": other}, "failure:root class:expl")
+    assert (found["origin"] == "root").all()
+    origins = [row["is_consequence"] for row in csv.DictReader((run / "diagnosis.csv").read_text().splitlines())]
+    assert len(found) == origins.count("false")
+    assert len(search_folders({"run": run}, "failure:consequence root<9")) == origins.count("true")
+    assert len(search_folders({"run": run}, "failure:any -root>=0")) == 0
+
+    capfd.readouterr()
+    assert main(["compare", str(run), str(other)]) == 0
+    assert "roots are not compared: other has videos without a diagnosis, or with a stale one" in capfd.readouterr().out
+    shutil.copy(run / "diagnosis.json", other)
+    assert main(["compare", str(run), str(other)]) == 0
+    line = next(line for line in capfd.readouterr().out.splitlines() if line.startswith("roots "))
+    assert line.split() == ["roots", "9", "9", "+0", "[+0.000,", "+0.000]", "1.000", "1.000"]
+    lines = (other / "v1.jsonl").read_text().splitlines(keepends=True)
+    (other / "v1.jsonl").write_text("".join(lines).replace('"latency_ms":', ' "latency_ms":'))
+    write_scores(split, other)
+    assert (
+        read_rows(other)[1] | {"roots": "", "warning": "its diagnosis is stale: it was run again"}
+        == read_rows(other)[1]
+    )
+    assert main(["leaderboard", str(run), str(other), "--metric", "roots"]) == 0
+    assert [cell.strip() for cell in capfd.readouterr().out.splitlines()[2].split("|")[1:3]] == ["run", "9"]
+
+
+def read_rows(run: Path) -> list[dict[str, str]]:
+    return list(csv.DictReader((run / "videos.csv").read_text().splitlines()))
+
+
+@pytest.fixture(scope="module")
+def undisturbed(finished: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    run = shutil.copytree(finished, tmp_path_factory.mktemp("undisturbed") / "run")
+    assert explain(run) == 0
+    return run
+
+
+@pytest.mark.parametrize("devices", ["cpu:2", "ray"])
+def test_workers_give_the_files_of_one_device(
+    finished: Path, undisturbed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, devices: str
+) -> None:
+    monkeypatch.setitem(sys.modules, "ray", ThreadedRay(num_cpus=2))
+    run = shutil.copytree(finished, tmp_path / "run")
+    assert explain(run, "--device", devices) == 0
+    for name in ("diagnosis.json", "diagnosis.csv"):
+        assert (run / name).read_bytes() == (undisturbed / name).read_bytes()
+
+
+def test_a_process_that_is_killed_after_a_video_is_continued_to_the_same_files(
+    finished: Path, undisturbed: Path, split: Path, tmp_path: Path
+) -> None:
+    run = shutil.copytree(finished, tmp_path / "run")
+    command = [sys.executable, "-c", KILLED, str(run)]
+    assert subprocess.run(command, check=False).returncode == -signal.SIGKILL
+    videos = json.loads((run / "diagnosis.json").read_text())["videos"]
+    assert [video["video_id"] for video in videos] == ["v0"]
     assert not (run / "diagnosis.csv").exists()
     (run / ".diagnosis.json.part").write_text("{")
-    kept = [step.is_kept for step in diagnose_run(run, plan, encode=count_letters, device="cpu:1") if step.video]
-    assert kept == [True, False]
-    assert explain(other) == 0
+    steps = diagnose_run(run, make_plan(run, read_split(split), budget=6), devices="cpu:1")
+    done = [step if isinstance(step, str) else step.video_id for step in steps]
+    assert (done[0], done[1], done[-1]) == ("v0", "v1: run", "v1"), "the first video is kept"
     for name in ("diagnosis.json", "diagnosis.csv"):
-        assert (run / name).read_bytes() == (other / name).read_bytes()
+        assert (run / name).read_bytes() == (undisturbed / name).read_bytes()
 
 
 def test_a_diagnosis_of_other_experiments_is_made_again(
@@ -93,16 +185,6 @@ def test_a_diagnosis_of_other_experiments_is_made_again(
     assert "is stale, since it has another experiments" in capfd.readouterr().err
     names = [effect["name"] for effect in json.loads((run / "diagnosis.json").read_text())["experiments"]]
     assert names[-2:] == ["polite", "polite, words mixed"]
-
-
-def change_reference(run: Path) -> None:
-    settings = json.loads((run / "run.json").read_text())
-    split = json.loads(Path(settings["split"]).read_text())
-    split["videos"][0]["turns"][0]["text"] = "Corrected."
-    (changed := run.parent / "changed.json").write_text(json.dumps(split))
-    for video in split["videos"]:
-        shutil.copy(Path(settings["split"]).parent / video["video_path"], run.parent)
-    (run / "run.json").write_text(json.dumps({**settings, "split": str(changed)}))
 
 
 def change_model(run: Path) -> None:
@@ -124,7 +206,6 @@ def change_settings(**values: object) -> Callable[[Path], None]:
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
-        (change_reference, "is stale: v0 or its reference has changed in"),
         (change_model, "is stale, since it has another model"),
         (change_settings(recorded={"model": "other", "settings": {}}), "nothing can be run again"),
         (change_settings(imported=["a.json"]), "nothing can be run again"),
@@ -147,7 +228,7 @@ def test_a_budget_below_the_chain_is_refused(run: Path, capfd: pytest.CaptureFix
     assert "the chain and the gold pass alone cost about 2.4 runs; raise --max-cost" in capfd.readouterr().err
 
 
-def test_a_video_that_was_replaced_since_the_run_makes_it_stale(
+def test_a_video_that_was_replaced_since_the_run_is_left_out_alone(
     run: Path, split: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     settings = json.loads((run / "run.json").read_text())
@@ -156,6 +237,32 @@ def test_a_video_that_was_replaced_since_the_run_makes_it_stale(
     size = (folder / "v1.mp4").stat().st_size
     (folder / "v1.mp4").write_bytes(bytes(size))
     (run / "run.json").write_text(json.dumps({**settings, "split": str(folder / "split.json")}))
-    assert explain(run, "--max-cost", "2.4") == 2
-    assert "is stale: v1 or its reference has changed" in capfd.readouterr().err
-    assert not (run / "diagnosis.json").exists()
+    assert explain(run, "--max-cost", "2.4") == 1
+    assert "left out: v1: it or its reference has changed in" in capfd.readouterr().err
+    assert [video["video_id"] for video in json.loads((run / "diagnosis.json").read_text())["videos"]] == ["v0"]
+
+
+def test_roots_are_read_without_the_model_and_are_stale_where_the_run_changed(run: Path, split: Path) -> None:
+    folder, samples = RunFolder(run), read_split(split).samples
+    assert read_roots(folder) is None
+    assert explain(run, "--max-cost", "2.4") == 0
+    found, rows = read_roots(folder), list(csv.DictReader((run / "diagnosis.csv").read_text().splitlines()))
+    assert found is not None
+    assert [
+        (name, failure.kind, one.roots[failure.root].time_s, failure.is_consequence, one.roots[failure.root].cause)
+        for name, one in found.items()
+        for failure in one.failures
+    ] == [
+        (row["video_id"], row["kind"], float(row["root_time_s"]), row["is_consequence"] == "true", row["root_class"])
+        for row in rows
+    ]
+    assert [found[sample.video_id].explain_stale(sample) for sample in samples] == ["", ""]
+    corrected = replace(samples[0], turns=samples[0].turns[1:])
+    assert found["v0"].explain_stale(corrected) == "its reference or its entry in the split has changed"
+    lines = (run / "v1.jsonl").read_text().splitlines(keepends=True)
+    (run / "v1.jsonl").write_text("".join(lines[:-1]))
+    assert [one.stale for one in (read_roots(folder) or {}).values()] == ["", "it was run again"]
+    settings = json.loads((run / "run.json").read_text())
+    (run / "run.json").write_text(json.dumps({**settings, "model_digest": "other"}))
+    stale = {one.stale for one in (read_roots(folder) or {}).values()}
+    assert stale == {f"the run has another model ({settings['model_digest']}; now other)"}

@@ -36,7 +36,10 @@ from stepscope.eval.reports.table_files import Results, read_results
 from stepscope.eval.runs import provenance
 from stepscope.eval.runs.folder import RunFolder
 
-TABLES: Final = ("videos.csv", "columns.csv", "metrics.json", "charts.json", "traces.csv", "provenance.json")
+TABLES: Final = (
+    *("videos.csv", "columns.csv", "metrics.json", "charts.json", "traces.csv", "provenance.json"),
+    *("diagnosis.csv", "diagnosis.json"),
+)
 
 
 def has_table(batches: BatchContext, name: str | None, table: str) -> bool:
@@ -82,7 +85,7 @@ def write_table(folder: Path, batches: BatchContext, name: str, table: str) -> P
         write_json(path, asdict(source))
     elif found is None:
         raise ValueError(f"there is no download {table!r}; choose one of {', '.join(TABLES)}")
-    elif table == "videos.csv":
+    elif table in ("videos.csv", "diagnosis.csv"):
         write_rows(path, _with_provenance(_read_rows(found), source))
     elif table == "columns.csv":
         write_rows(path, _with_definitions(_read_rows(found)))

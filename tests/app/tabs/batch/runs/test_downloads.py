@@ -9,11 +9,14 @@ from stepscope.app.core.batch_context import BatchContext
 from stepscope.app.tabs.batch.runs.panel import TABLES, download
 from stepscope.eval.runs.folder import RunFolder
 from stepscope.eval.runs.provenance import hide_folders
+from tests.support.paths import ASSETS
 
 
 def test_each_download_is_named_after_its_run_and_says_where_it_comes_from(
     finished: BatchContext, tmp_path: Path
 ) -> None:
+    for name in ("diagnosis.json", "diagnosis.csv"):
+        shutil.copy(ASSETS / "demo" / "run" / name, finished.runs / "a")
     for table in TABLES:
         asked = download(finished, table, "a")
         path = Path(next(asked))
@@ -29,7 +32,7 @@ def test_each_download_is_named_after_its_run_and_says_where_it_comes_from(
     source = json.loads((tmp_path / "a-provenance.json").read_text())
     assert (source["judge"], source["text_encoder"]) == ("cosine bands 0.5/0.8", "letters")
     assert (source["model_digest"], source["device"], source["config"]["speak_threshold"]) == (digest, "cpu", 0.0)
-    for table in ("metrics.json", "charts.json"):
+    for table in ("metrics.json", "charts.json", "diagnosis.json"):
         content = json.loads((tmp_path / f"a-{table}").read_text())
         assert content.pop("provenance") == source
         assert content == hide_folders(json.loads((run / table).read_text()))

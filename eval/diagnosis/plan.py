@@ -1,0 +1,168 @@
+"""The plan of the diagnosis of a run folder: its videos, and the experiments that fit a budget."""
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, fields, replace
+from pathlib import Path
+from typing import Any, Final
+
+from stepscope.engine.config import StreamConfig
+from stepscope.eval.data.samples import Sample, Split
+from stepscope.eval.diagnosis.experiments import (
+    Experiment,
+    Situation,
+    Variant,
+    choose_affordable,
+    list_experiments,
+)
+from stepscope.eval.diagnosis.recordings import DiagnosisConfig
+from stepscope.eval.reports.scoring import read_run_scoring
+from stepscope.eval.runs.batch import build_run_settings
+from stepscope.eval.runs.folder import RunFolder, explain_unscored, is_outcome_of, read_stream_config
+from stepscope.eval.runs.output_folder import describe_changes, find_changed_settings, with_defaults
+from stepscope.eval.runs.worker_messages import WorkerConfig, WorkerSpec
+
+CHAIN_COST: Final = {"answer": 2.0}
+"""Estimated cost of the chain in runs by the source of the decisions; 0.6 for others."""
+GOLD_COST: Final = 0.7
+_MODEL: Final = ("model_digest", "heads_digest")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """What a diagnosis will do, and its estimated costs in runs of the videos."""
+
+    work: DiagnosisConfig
+    settings: Mapping[str, Any]
+    """What the diagnosis depends on, apart from the samples."""
+    samples: tuple[Sample, ...]
+    left_out: Mapping[str, float]
+    """Experiments over the budget, with their costs."""
+    base_cost: float
+    """Of the run again, the chain and the gold pass."""
+    experiment_cost: float
+    errors: Mapping[str, str]
+    """Videos that have no diagnosis, with the reasons."""
+
+
+def make_plan(
+    run: Path,
+    split: Split,
+    given: WorkerConfig | None = None,
+    *,
+    video_id: str = "",
+    own: Sequence[Experiment] = (),
+    own_digest: str = "",
+    budget: float,
+) -> Plan:
+    """Return what a diagnosis of a run folder will do, with at most a ``budget`` in runs.
+
+    ``given`` names the model, by default that of the run; its settings are those of the run.
+
+    Raises:
+        ValueError: Nothing can be run again, the run is stale, it samples its texts, or the budget is too small.
+        EngineError: The checkpoint cannot be identified.
+    """
+    folder = RunFolder(run)
+    worker_config, settings = find_model(run, split, given)
+    config = worker_config.config
+    if config.do_sample:
+        raise ValueError(f"{run} samples its texts (do_sample), so that a failure may be chance; run it without")
+    samples, errors = _select(folder, split, video_id)
+    experiments = list_experiments(own)
+    costs = _estimate(folder, samples, experiments, config)
+    base_cost = round(1 + CHAIN_COST.get(config.policy.source, 0.6) + GOLD_COST, 3)
+    if base_cost > budget:
+        raise ValueError(f"the chain and the gold pass alone cost about {base_cost:.1f} runs; raise --max-cost")
+    chosen = choose_affordable(experiments, costs, budget=budget - base_cost)
+    scoring = read_run_scoring(folder)
+    return Plan(
+        work=DiagnosisConfig(
+            **{field.name: getattr(worker_config, field.name) for field in fields(worker_config)},
+            experiments=chosen,
+            scoring=scoring,
+        ),
+        settings={
+            **{name: settings.get(name) for name in _MODEL},
+            "config": with_defaults(settings)["config"],
+            **asdict(scoring),
+            "experiments": [experiment.name for experiment in chosen],
+            "own": own_digest,
+        },
+        samples=samples,
+        left_out={experiment.name: costs[experiment.name] for experiment in experiments if experiment not in chosen},
+        base_cost=base_cost,
+        experiment_cost=sum(costs[experiment.name] for experiment in chosen),
+        errors=errors,
+    )
+
+
+def find_model(run: Path, split: Split, given: WorkerConfig | None) -> tuple[WorkerConfig, Mapping[str, Any]]:
+    """Return what streams the videos of a run folder again, and the settings of the run.
+
+    ``given`` names the model, by default that of the run. Raises ``ValueError`` if nothing can be run again, or with
+    another model.
+    """
+    settings = RunFolder(run).settings()
+    if settings is None:
+        raise ValueError(f"{run} is not a run folder; give a folder of `stepscope eval`")
+    if settings.get("recorded") is not None or "imported" in settings or not settings.get("model_digest"):
+        raise ValueError(
+            f"{run} was recorded or imported, without a model that StepScope has: nothing can be run again"
+        )
+    work = replace(
+        given or WorkerConfig(checkpoint=str(settings["checkpoint"])),
+        batch_size=1,
+        config=read_stream_config(settings, fps=StreamConfig().fps),
+        quantize=settings.get("quantize", "none"),
+        frame_pixels=settings.get("frame_pixels"),
+        hardware_decoding=settings.get("hardware_decoding", "off"),
+    )
+    now = build_run_settings(split, work, [WorkerSpec(device="cpu")])
+    if changed := find_changed_settings(settings, now, _MODEL):
+        changes = describe_changes(changed, settings, now)
+        raise ValueError(f"{run} is stale, since it has {changes}; run it again, or name its model with --checkpoint")
+    return work, settings
+
+
+def _select(folder: RunFolder, split: Split, video_id: str) -> tuple[tuple[Sample, ...], dict[str, str]]:
+    """Return the samples to diagnose, and why others have no diagnosis. Raises ``ValueError`` without any."""
+    if video_id and all(entry.video_id != video_id for entry in split.entries):
+        raise ValueError(f"{video_id} is not a video of {split.path}")
+    samples, errors = list[Sample](), dict[str, str]()
+    for entry in split.entries:
+        if video_id and entry.video_id != video_id:
+            continue
+        record = folder.record(entry.video_id)
+        if reason := explain_unscored(entry, record):
+            errors[entry.video_id] = reason
+        elif isinstance(entry, Sample) and record is not None:
+            if is_outcome_of(record, entry):
+                samples.append(entry)
+            else:
+                errors[entry.video_id] = f"it or its reference has changed in {split.path} since the run; run it again"
+    if not samples:
+        reasons = next(iter(errors.values()), "the run has no video")
+        raise ValueError(f"{folder.path} has no video to diagnose: {reasons}; --evidence --time needs no reference")
+    return tuple(samples), errors
+
+
+def _estimate(
+    folder: RunFolder, samples: Sequence[Sample], experiments: Sequence[Experiment], config: StreamConfig
+) -> dict[str, float]:
+    """Return the estimated cost of each experiment, in runs of the samples."""
+    costs, total = dict.fromkeys((experiment.name for experiment in experiments), 0.0), 0
+    for sample in samples:
+        outputs = folder.outputs(sample)
+        situation = Situation(has_cuts=any(output.refreshed for output in outputs))
+        variant = Variant(sample=sample, config=replace(config, fps=sample.fps))
+        total += len(outputs)
+        for experiment in experiments:
+            if experiment.vary(variant, situation) is not None:
+                costs[experiment.name] += experiment.cost * len(outputs)
+    return {name: cost / max(total, 1) for name, cost in costs.items()}
+
+
+def digest_text(text: str) -> str:
+    """Return a digest of a file of experiments, 16 hexadecimal digits; empty without text."""
+    return hashlib.sha256(text.encode()).hexdigest()[:16] if text else ""

@@ -57,8 +57,9 @@ def test_the_roots_with_the_most_consequences_are_explained(
     monkeypatch.setattr("stepscope.eval.cli.explain_command.import_encoder", load_letters)
     monkeypatch.setattr("stepscope.eval.cli.explain_command.MAX_DECISIONS", 2)
     assert explain(run, "--max-cost", "2.4") == 0
-    roots = json.loads((run / "diagnosis.json").read_text())["roots"]
-    largest = sorted(roots, key=lambda root: -root["num_consequences"])[:2]
+    (video,) = json.loads((run / "diagnosis.json").read_text())["videos"]
+    roots = video["roots"]
+    largest = sorted(roots, key=lambda root: -root.get("num_consequences", 0))[:2]
     found = read_evidence(evidence_path(run, "v0")).decisions
     assert len(roots) > 2
     assert [one.frame_index for one in found] == sorted(root["frame"] for root in largest)

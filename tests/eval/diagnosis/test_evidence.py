@@ -54,7 +54,7 @@ def test_the_decision_at_a_time_is_explained_beside_random_weights(
 def test_the_roots_with_the_most_consequences_are_explained(
     run: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("stepscope.eval.cli.explain_command.import_encoder", load_letters)
+    monkeypatch.setattr("stepscope.eval.diagnosis.folder.import_encoder", load_letters)
     monkeypatch.setattr("stepscope.eval.cli.explain_command.MAX_DECISIONS", 2)
     assert explain(run, "--max-cost", "2.4") == 0
     (video,) = json.loads((run / "diagnosis.json").read_text())["videos"]

@@ -74,5 +74,7 @@ def read_yaml(path: Path, *, keys: Iterable[str] = ()) -> Any:
         return yaml.load("\n".join(colon.sub(r"\1: ", line) for line in lines), Loader=_NoAliasLoader)
     except RecursionError:
         raise ValueError(f"{path} cannot be read as YAML: it is nested too deep") from None
-    except (OSError, ValueError, yaml.YAMLError) as error:
+    except OSError as error:
+        raise ValueError(f"{path} cannot be read: {error.strerror or error}") from error
+    except (ValueError, yaml.YAMLError) as error:
         raise ValueError(f"{path} cannot be read as YAML: {' '.join(str(error).split())}") from error

@@ -46,10 +46,14 @@ def read_branch(path: Path, *, task: Task, config: StreamConfig, num_frames: int
     content = read_yaml(path, keys=_KEYS)
     if not isinstance(content, list) or not content:
         raise ValueError(f"{path} must be a list of changes; got {short_repr(content)}")
-    found = Intervention()
-    for number, change in enumerate(content):
+    found, seen = Intervention(), set[tuple[int, str]]()
+    for number, values in enumerate(content):
         try:
-            found = found.join(_Change(change, task, config, num_frames).read(found))
+            change = _Change(values, task, config, num_frames)
+            if repeated := sorted(seen & change.acts):
+                raise ValueError(f"{repeated[0][1]} is changed at this frame already; keep one of the changes")
+            seen |= change.acts
+            found = found.join(change.read(found))
         except ValueError as error:
             raise ValueError(f"{path}: change {number + 1}: {error}") from error
     return found
@@ -65,6 +69,11 @@ class _Change:
             raise ValueError(f"{unknown[0]} is not one of {', '.join(_KEYS)}")
         self._values, self._task, self._config, self._num_frames = values, task, config, num_frames
         self._frame = self._read_frame("time", values.get("time", 0))
+
+    @property
+    def acts(self) -> set[tuple[int, str]]:
+        """What it changes of its frame, which can be changed once."""
+        return {(self._frame, key) for key in ("state", "message", "updates", "freeze", "swap") if key in self._values}
 
     def read(self, before: Intervention) -> Intervention:
         """Return the change as an intervention, after the changes ``before`` it in the file."""

@@ -74,6 +74,8 @@ def explain_decision(
 
     Raises ``ValueError`` for a frame, target or picture that does not exist.
     """
+    if not isinstance(frame_index, int):
+        raise ValueError(f"frame_index must be a whole number; got {frame_index!r}")
     if recording.intervention.is_probed:
         raise ValueError("a probed run keeps other turns than its outputs; explain a branch without is_probed")
     trace, frames = recording.trace(frame_index)

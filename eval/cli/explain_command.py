@@ -37,6 +37,8 @@ def explain(options: ExplainOptions) -> int:
     """Diagnose a run folder and print the roots by class; return 1 if a video has no diagnosis."""
     if options.time is not None and not options.video:
         raise ValueError("--time is a time of one video; name it with --video")
+    if options.time is not None and not 0 <= options.time < math.inf:
+        raise ValueError(f"--time must be at least 0 s; got {options.time:g}")
     run = RunFolder(options.run)
     split = read_split(run.split_path(), videos=options.videos)
     given = WorkerConfig(
@@ -95,7 +97,7 @@ def _show_evidence(
     """Explain decisions and print each; return 1 if one has no evidence."""
     worker_config, _ = find_model(options.run, split, given)
     steps = explain_decisions(options.run, worker_config, decisions, parse_devices(options.devices)[0])
-    has_failed = False
+    has_failed, is_written = False, False
     for step in steps:
         fps = next(sample.fps for sample, _ in decisions if sample.video_id == step.video_id)
         place = f"{step.video_id} at {step.frame / fps:g} s"
@@ -104,7 +106,9 @@ def _show_evidence(
             has_failed = True
         else:
             print("\n".join(_format_evidence(place, step.evidence, fps)), flush=True)
-    print(f"all evidence: {options.run}/*.evidence.json")
+            is_written = True
+    if is_written:
+        print(f"all evidence: {options.run}/*.evidence.json")
     return int(has_failed)
 
 
@@ -171,8 +175,10 @@ def _format(found: Diagnosis, plan: Plan, *, num_videos: int) -> str:
     lines = [
         "",
         f"{format_count(found.num_failures, 'failure')} of {len(found.videos)} of {format_count(num_videos, 'video')}: "
-        f"{format_count(number, 'root')}, {found.consequences.number} consequences "
-        f"({_percent(found.consequences)}), {found.consequences.number / of_roots:.1f} per root",
+        f"{found.num_failures - found.consequences.number} at {format_count(number, 'root')}, "
+        f"{found.consequences.number} consequences ({_percent(found.consequences)}), "
+        f"{found.consequences.number / of_roots:.1f} per root",
+        *_list_largest(found),
         "",
         f"{'class of the root':<24}{'roots':>6}  share, 95 % interval over videos",
     ]
@@ -185,14 +191,24 @@ def _format(found: Diagnosis, plan: Plan, *, num_videos: int) -> str:
         f"{'false triggers':>16}  result",
     ]
     lines += [_format_effect(effect) for effect in found.effects if effect.num_videos]
+    unchanged = [one.name for one in found.effects if one.kind == "own" and not one.is_placebo and not one.num_videos]
+    lines += [f"changes nothing in any video: {name}" for name in unchanged]
     problems = {name: text for video in found.videos for name, text in video.problems.items()}
     lines += [f"not run in some videos: {name}: {text}" for name, text in problems.items()]
     return "\n".join([*lines, ""])
 
 
+def _list_largest(found: Diagnosis) -> list[str]:
+    """Return a line on the roots with the most consequences, if any has some."""
+    roots = [(root.num_consequences, video.video_id, root) for video in found.videos for root in video.roots]
+    largest = sorted((one for one in roots if one[0]), key=lambda one: -one[0])[:NUM_SHOWN]
+    texts = [f"{video_id} {root.time_s:g} s ({number})" for number, video_id, root in largest]
+    return [f"most consequences: {', '.join(texts)}"] if texts else []
+
+
 def _format_effect(effect: Effect) -> str:
     result = "placebo" if effect.is_placebo else "explains" if effect.is_accepted else "explains nothing"
-    return f"{effect.name:<40}{effect.fixed:>13}{effect.broken:>15}{effect.added:>+16}  {result}"
+    return f"{effect.name:<40}{effect.fixed:>13}{effect.broken:>15}{f'-{effect.removed} +{effect.added}':>16}  {result}"
 
 
 def _percent(share: Share) -> str:
@@ -207,6 +223,8 @@ def _print_video(found: Diagnosis, options: ExplainOptions) -> None:
     if options.time is not None and rows:
         nearest = options.time
         rows = [min(rows, key=lambda row: abs(float(row["time_s"]) - nearest))]
+        if rows[0]["time_s"] != nearest:
+            print(f"{options.video} has no failure at {nearest:g} s; the nearest is at {rows[0]['time_s']:g} s")
     for row in rows:
         origin = f"follows from {row['root_time_s']:g} s" if row["is_consequence"] == "true" else "is a root"
         fixes = row["fixed_by"] or "nothing that was tried"

@@ -3,7 +3,7 @@
 An experiment *explains* a root if its gold pass makes every reference turn at the frame of the root right, without a
 false trigger there, and if the experiment is *accepted* over the split:
 
-- it fixes more of the wrong reference turns than it breaks among the right ones;
+- it fixes more of the wrong reference turns, with false triggers that it removes, than it breaks among the right ones;
 - it adds no false trigger;
 - this surplus is larger than that of each placebo of its kind;
 - under gold history, at least as many turns are right as wrong, so that something is there to break.
@@ -44,13 +44,15 @@ class Effect:
     """Right turns that are wrong."""
     added: int
     """Frames with a new false trigger."""
+    removed: int
+    """Frames whose false trigger is gone."""
     is_accepted: bool
     num_tokens: int
 
     @property
     def surplus(self) -> int:
-        """Turns that it fixes minus those that it breaks."""
-        return self.fixed - self.broken
+        """Turns that it fixes and false triggers that it removes, minus the turns that it breaks."""
+        return self.fixed + self.removed - self.broken
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,7 +118,8 @@ def classify(videos: Sequence[VideoDiagnosis], experiments: Sequence[Experiment]
     effects = tuple(_count(experiment, videos) for experiment in experiments)
     accepted = tuple(effect for effect in effects if has_controls and _is_accepted(effect, effects))
     videos = tuple(
-        replace(video, roots=tuple(_classify(video, root, accepted) for root in video.roots)) for video in videos
+        replace(video, roots=tuple(_classify(video, root, accepted, effects) for root in video.roots))
+        for video in videos
     )
     names, shares = {effect.name for effect in accepted}, _count_shares(videos)
     return Diagnosis(
@@ -137,6 +140,7 @@ def _count(experiment: Experiment, videos: Sequence[VideoDiagnosis]) -> Effect:
         fixed=sum(len({*gold.wrong} - {*result.wrong}) for gold, result in pairs),
         broken=sum(len({*gold.right} & {*result.wrong}) for gold, result in pairs),
         added=sum(len({*result.false_triggers} - {*gold.false_triggers}) for gold, result in pairs),
+        removed=sum(len({*gold.false_triggers} - {*result.false_triggers}) for gold, result in pairs),
         is_accepted=False,
         num_tokens=sum(result.num_tokens for _, result in pairs),
     )
@@ -147,11 +151,14 @@ def _is_accepted(effect: Effect, effects: Sequence[Effect]) -> bool:
     return not effect.is_placebo and effect.added == 0 and effect.surplus > max((0, *placebos))
 
 
-def _classify(video: VideoDiagnosis, root: Root, accepted: Sequence[Effect]) -> Root:
-    fixes = [effect for effect in accepted if effect.name in video.results]
-    fixes = [effect for effect in fixes if _is_right(root, video.results[effect.name])]
-    cause = min((effect.kind for effect in fixes), key=KINDS.index, default=UNEXPLAINED)
-    fixed_by = tuple(effect.name for effect in fixes)
+def _classify(video: VideoDiagnosis, root: Root, accepted: Sequence[Effect], effects: Sequence[Effect]) -> Root:
+    right = [effect for effect in effects if effect.name in video.results]
+    right = [effect for effect in right if _is_right(root, video.results[effect.name])]
+    fixes = [effect for effect in right if effect in accepted]
+    kinds = {effect.kind for effect in fixes}
+    cause = min(kinds, key=KINDS.index, default=UNEXPLAINED)
+    placebos = [f"{effect.name} (placebo)" for effect in right if effect.is_placebo and effect.kind in kinds]
+    fixed_by = (*(effect.name for effect in fixes), *placebos)
     if _is_right(root, video.gold):
         cause = HISTORY
         fixed_by = ("gold history",)

@@ -23,7 +23,7 @@ from stepscope.engine.replay import Recording
 from stepscope.engine.video.reader import read_frames
 from stepscope.eval.data.samples import Sample, build_task
 from stepscope.eval.diagnosis.references import list_reference_turns, select_turn
-from stepscope.eval.runs.folder import RunFolder, digest_sample, evidence_path
+from stepscope.eval.runs.folder import RunFolder, digest_sample, evidence_path, is_outcome_of
 from stepscope.eval.runs.output_folder import lock_folder
 from stepscope.eval.runs.pools.worker import load_checkpoint
 from stepscope.eval.runs.streaming.sample_features import SampleFeatures
@@ -110,6 +110,9 @@ def _explain_video(
     features = SampleFeatures(checkpoint=checkpoint, folder=work.features, hardware=work.hardware_decoding)
     config = replace(work.config, fps=sample.fps)
     try:
+        record = folder.record(sample.video_id)
+        if record is None or not is_outcome_of(record, sample):
+            raise ValueError("it is not in the run, or has changed since the run; run it again")
         first = islice(features.embed(sample), frames[-1] + 1)
         recording = Recording(checkpoint, first, task=build_task(sample), config=config)
         outputs = list(recording.run())

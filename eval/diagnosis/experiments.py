@@ -132,11 +132,14 @@ def choose_affordable(
 ) -> tuple[Experiment, ...]:
     """Return the experiments of the kinds that fit a budget in runs, the user's own first, then the cheapest.
 
-    ``costs`` are by name. A kind is run with its placebo or not at all.
+    ``costs`` are by name. A kind is run with its placebo or not at all. Raises ``ValueError`` if the user's own do not
+    fit.
     """
     by_kind = {
         kind: sum(costs[experiment.name] for experiment in experiments if experiment.kind == kind) for kind in KINDS
     }
+    if by_kind["own"] > budget:
+        raise ValueError(f"the experiments of the file cost about {by_kind['own']:.1f} runs; raise --max-cost")
     chosen = set[Kind]()
     for kind in sorted(by_kind, key=lambda kind: (kind != "own", by_kind[kind])):
         if by_kind[kind] <= budget:

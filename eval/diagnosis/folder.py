@@ -54,7 +54,9 @@ def find_stale(run: Path, plan: Plan) -> str:
         return ""
     plain = json.loads(json.dumps(dict(plan.settings)))
     changed = [name for name in plain if found.settings.get(name) != plain[name]]
-    return describe_changes(changed, found.settings, plain) if changed else ""
+    if set(changed) <= {"experiments", "own"}:
+        return "fewer experiments" if changed else ""
+    return describe_changes(changed, found.settings, plain)
 
 
 def diagnose_run(run: Path, plan: Plan, *, devices: str = "auto") -> Generator[str | VideoDiagnosis]:

@@ -1,6 +1,7 @@
 """The plan of the diagnosis of a run folder: its videos, and the experiments that fit a budget."""
 
 import hashlib
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
@@ -20,6 +21,7 @@ from stepscope.eval.reports.scoring import read_run_scoring
 from stepscope.eval.runs.batch import build_run_settings
 from stepscope.eval.runs.folder import RunFolder, explain_unscored, is_outcome_of, read_stream_config
 from stepscope.eval.runs.output_folder import describe_changes, find_changed_settings, with_defaults
+from stepscope.eval.runs.roots import DIAGNOSIS_FILE, read_diagnosis_settings
 from stepscope.eval.runs.worker_messages import WorkerConfig, WorkerSpec
 
 CHAIN_COST: Final = {"answer": 2.0}
@@ -72,10 +74,16 @@ def make_plan(
     experiments = list_experiments(own)
     costs = _estimate(folder, samples, experiments, config)
     base_cost = round(1 + CHAIN_COST.get(config.policy.source, 0.6) + GOLD_COST, 3)
-    if base_cost > budget:
+    if not base_cost <= budget:  # also for nan
         raise ValueError(f"the chain and the gold pass alone cost about {base_cost:.1f} runs; raise --max-cost")
-    chosen = choose_affordable(experiments, costs, budget=budget - base_cost)
     scoring = read_run_scoring(folder)
+    identity = {
+        **{name: settings.get(name) for name in _MODEL},
+        "config": with_defaults(settings)["config"],
+        **asdict(scoring),
+    }
+    chosen = choose_affordable(experiments, costs, budget=budget - base_cost)
+    chosen = _keep_known(run, identity, experiments, chosen, own_digest, is_one=bool(video_id))
     return Plan(
         work=DiagnosisConfig(
             **{field.name: getattr(worker_config, field.name) for field in fields(worker_config)},
@@ -83,9 +91,7 @@ def make_plan(
             scoring=scoring,
         ),
         settings={
-            **{name: settings.get(name) for name in _MODEL},
-            "config": with_defaults(settings)["config"],
-            **asdict(scoring),
+            **identity,
             "experiments": [experiment.name for experiment in chosen],
             "own": own_digest,
         },
@@ -123,6 +129,37 @@ def find_model(run: Path, split: Split, given: WorkerConfig | None) -> tuple[Wor
         changes = describe_changes(changed, settings, now)
         raise ValueError(f"{run} is stale, since it has {changes}; run it again, or name its model with --checkpoint")
     return work, settings
+
+
+def _keep_known(
+    run: Path,
+    identity: Mapping[str, Any],
+    experiments: Sequence[Experiment],
+    chosen: tuple[Experiment, ...],
+    own_digest: str,
+    *,
+    is_one: bool,
+) -> tuple[Experiment, ...]:
+    """Return the experiments of the diagnosis that is there, if they are more than the chosen ones, or for one video.
+
+    Raises ``ValueError`` if the chosen ones would drop some of its results.
+    """
+    found = read_diagnosis_settings(run)
+    plain = json.loads(json.dumps(dict(identity)))
+    if found is None or any(found.get(name) != value for name, value in plain.items()):
+        return chosen
+    known, names = set(found.get("experiments", ())), {experiment.name for experiment in chosen}
+    remedy = f"delete {run / DIAGNOSIS_FILE} to begin again"
+    if found.get("own") != own_digest and (found.get("own") or is_one):
+        raise ValueError(
+            f"the diagnosis in {run} has other experiments of a file; name that --experiments, or {remedy}"
+        )
+    if found.get("own") == own_digest and (is_one or names <= known):
+        return tuple(experiment for experiment in experiments if experiment.name in known)
+    if not known <= names:
+        dropped = ", ".join(sorted(known - names))
+        raise ValueError(f"the diagnosis in {run} would lose {dropped}; raise --max-cost, or {remedy}")
+    return chosen
 
 
 def _select(folder: RunFolder, split: Split, video_id: str) -> tuple[tuple[Sample, ...], dict[str, str]]:

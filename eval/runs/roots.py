@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, Final
 
 from pydantic import BaseModel
@@ -33,7 +34,7 @@ class Root:
     cause: str = ""
     """Its class, one of ``eval.diagnosis.classes.CLASSES``."""
     fixed_by: tuple[str, ...] = ()
-    """Accepted experiments that make it right."""
+    """Accepted experiments that make it right, then the placebos of their kinds that do so as well."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,6 +76,14 @@ class _File(BaseModel):
 
     settings: dict[str, Any] = {}
     videos: list[TracedVideo] = []
+
+
+def read_diagnosis_settings(run: Path) -> dict[str, Any] | None:
+    """Return the settings of the diagnosis in a run folder; None without one. Raises ``ValueError`` if invalid."""
+    try:
+        return read_record(_File, run / DIAGNOSIS_FILE).settings
+    except FileNotFoundError:
+        return None
 
 
 def read_roots(run: RunFolder) -> Mapping[str, TracedVideo] | None:

@@ -1,5 +1,7 @@
 """A class is given only to a change that fixes more than it breaks, adds no false trigger and beats its placebo."""
 
+from dataclasses import replace
+
 import pytest
 
 from stepscope.eval.diagnosis.classes import UNEXPLAINED, classify
@@ -110,3 +112,15 @@ def test_a_row_per_failure_has_its_root_and_what_fixes_it() -> None:
 def test_without_videos_there_is_nothing() -> None:
     found = classify([], TRIED)
     assert (found.roots, found.rows(), found.num_failures) == ((), [], 0)
+
+
+def test_false_triggers_that_vanish_count_and_placebos_that_help_are_named() -> None:
+    gold = result(false=(4, 9))
+    root = Root(frame=4, time_s=2.0, references=(), kinds=("redundant",), num_consequences=0)
+    videos = [replace(video(gold, name), roots=(root,)) for name in ("a", "b")]
+    videos = [replace(one, results={"change": result(), "placebo": gold}) for one in videos]
+    videos[1] = replace(videos[1], results={"change": result(), "placebo": result(false=(9,))})
+    found = classify(videos, TRIED)
+    assert [(effect.removed, effect.surplus) for effect in found.effects] == [(4, 4), (1, 1)]
+    assert [root.cause for root in found.roots] == [ORDER, ORDER]
+    assert [root.fixed_by for root in found.roots] == [("change",), ("change", "placebo (placebo)")]

@@ -92,10 +92,29 @@ def test_one_failure_is_explained_by_its_time(run: Path, capfd: pytest.CaptureFi
     assert explain(run, "--video", "v0", "--time", "2") == 0
     lines = capfd.readouterr().out.splitlines()
     assert sum("that root takes along" in line for line in lines) == 1
+    assert sum("v0 has no failure at 2 s; the nearest is at " in line for line in lines) <= 1
+    assert explain(run, "--video", "v0", "--time", "-1") == 2
     assert [video["video_id"] for video in json.loads((run / "diagnosis.json").read_text())["videos"]] == ["v0"]
     assert explain(run, "--time", "2") == 2
     assert explain(run, "--video", "v9") == 2
     assert "v9 is not a video of" in capfd.readouterr().err
+
+
+def test_a_question_about_one_video_keeps_the_results_of_all(run: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    assert explain(run) == 0
+    content = (run / "diagnosis.json").read_text()
+    assert explain(run, "--video", "v1", "--max-cost", "2.4") == 0
+    assert explain(run, "--max-cost", "2.4") == 0
+    assert (run / "diagnosis.json").read_text() == content
+    (own := run / "own.yaml").write_text("other:\n  steps: {S77: wheel}\n")
+    assert explain(run, "--experiments", str(own), "--max-cost", "2.4") == 2
+    assert "would lose " in capfd.readouterr().err
+    assert explain(run, "--experiments", str(own), "--max-cost", "nan") == 2
+    assert (run / "diagnosis.json").read_text() == content
+    assert explain(run, "--experiments", str(own)) == 0
+    assert "changes nothing in any video: other\n" in capfd.readouterr().out
+    assert explain(run) == 2
+    assert "has other experiments of a file; name that --experiments" in capfd.readouterr().err
 
 
 def test_roots_are_in_the_tables_compared_and_searched(
@@ -182,7 +201,7 @@ def test_a_diagnosis_of_other_experiments_is_made_again(
     (own := tmp_path / "own.yaml").write_text("polite:\n  goal: please {goal}\n")
     capfd.readouterr()
     assert explain(run, "--experiments", str(own), "--max-cost", "12") == 0
-    assert "is stale, since it has another experiments" in capfd.readouterr().err
+    assert "is stale, since it has fewer experiments" in capfd.readouterr().err
     names = [effect["name"] for effect in json.loads((run / "diagnosis.json").read_text())["experiments"]]
     assert names[-2:] == ["polite", "polite, words mixed"]
 

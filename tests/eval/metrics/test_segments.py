@@ -27,8 +27,8 @@ from tests.support.data.records import make_output, make_sample
 
 Timed = Iterable[tuple[int, str]]
 CHAIN = {"S2": ("S1",), "S3": ("S2",)}
-REFERENCE = ((1, "S1->start"), (4, "S1->complete"), (4, "S2->start"), (8, "S2->complete"), (9, "S3->start"))
-REFERENCE = (*REFERENCE, (11, "S3->complete"))
+FIRST = ((1, "S1->start"), (4, "S1->complete"), (4, "S2->start"), (8, "S2->complete"))
+REFERENCE = (*FIRST, (9, "S3->start"), (11, "S3->complete"))
 PREDICTED = ((2, "S1->start"), (4, "S1->complete"), (4, "S2->start"), (7, "S2->complete"), (10, "S3->start"))
 
 
@@ -95,6 +95,8 @@ def test_a_start_violates_the_graph_unless_its_predecessors_are_completed() -> N
     assert (counts.num_graph_starts, counts.num_violations) == (2, 1)  # S1 0, S3 1
     found = summarize_segments(counts)
     assert (found["precondition_violations"], found["precondition_violations_reference"]) == (0.5, 0)
+    under_way = ((1, "S1->start"), (2, "S2->start"), (3, "S1->complete"))
+    assert score(under_way, sample)["precondition_violations"] == 0.5  # S1 is not completed when S2 starts
 
 
 def test_of_two_steps_in_progress_the_later_start_labels_the_frame() -> None:

@@ -308,7 +308,7 @@ def _make_export(batches: BatchContext, reviews: ReviewContext) -> Callable[...,
         Args:
             run: Name of a saved run.
             video: Name of one video; empty for all videos of the run.
-            file_format: csv, json, webvtt, eaf, videollm-online or dataset.
+            file_format: csv, json, webvtt, eaf, segments, database, via, videollm-online or dataset.
         """
         query = ReviewQuery(split=None, run=NO_RUN, typed="", is_blind=False, request=_request)
         _, review = read_visible_review(reviews, query)

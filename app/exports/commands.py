@@ -41,8 +41,8 @@ from stepscope.eval.runs.provenance import iter_traced_videos, read_provenance, 
 
 def write(options: WriteOptions) -> int:
     """Write predictions, references, states, verdicts and corrections of a run."""
-    run = RunFolder(options.run)
-    split = options.split or run.split_path()
+    run = None if options.run.is_file() else RunFolder(options.run)
+    split = options.split or (options.run if run is None else run.split_path())
     review = _read_review(options.reviews, prefer=options.prefer)
     videos = gather_videos(read_samples(split), review=review, run=run, prefer=options.prefer)
     name = options.split_name or re.sub(r"\W", "_", split.stem)

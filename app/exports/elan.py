@@ -18,7 +18,8 @@ from urllib.parse import quote
 from xml.etree import ElementTree
 
 from stepscope.app.exports.rows import ReviewedVideo, build_tables
-from stepscope.app.exports.spans import Span, list_spans, split_lanes
+from stepscope.app.exports.segments import list_step_segments
+from stepscope.app.exports.spans import Span, list_spans, split_lanes, to_ms
 from stepscope.engine.io.files import atomic_write, replace_surrogates
 
 _SIGNS = {code: chr(0x2400 + code) for code in range(32) if chr(code) not in "\t\n"} | {0x7F: "\u2421"}
@@ -36,6 +37,8 @@ def write_eaf(path: Path, video: ReviewedVideo, *, at: datetime | None = None) -
             lanes[_unused_tier_name(escape_control_chars(track), lanes)] = lane
     for role in ("update", "user", "assistant") if video.sample else ():
         lanes.setdefault(f"corrected: {role}", [])
+    for lane in _list_step_lanes(video):
+        lanes[_unused_tier_name("steps", lanes)] = lane
     document = ElementTree.Element(
         "ANNOTATION_DOCUMENT",
         {
@@ -54,6 +57,19 @@ def write_eaf(path: Path, video: ReviewedVideo, *, at: datetime | None = None) -
     ElementTree.indent(document)
     with atomic_write(path, binary=True) as file:
         file.write(ElementTree.tostring(document, encoding="utf-8", xml_declaration=True))
+
+
+def _list_step_lanes(video: ReviewedVideo) -> list[list[Span]]:
+    """Return the segments of the corrected steps in tiers without overlaps; their ends are not cut."""
+    lanes: list[list[Span]] = []
+    for one in list_step_segments(video):
+        start_ms = to_ms(one.start_s - video.start_s)
+        end_ms = max(to_ms(one.end_s - video.start_s), start_ms + 1)
+        lane = next((lane for lane in lanes if lane[-1].end_ms <= start_ms), None)
+        if lane is None:
+            lanes.append(lane := [])
+        lane.append(Span(track="steps", start_ms=start_ms, end_ms=end_ms, text=one.label))
+    return lanes
 
 
 def escape_control_chars(text: str) -> str:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final, Literal
 from stepscope.app.exports.dataset import write_dataset
 from stepscope.app.exports.elan import write_eaf
 from stepscope.app.exports.rows import ROW_TYPES, ReviewedVideo, Tables, build_tables, column_types
+from stepscope.app.exports.segments import write_database, write_segment_table, write_via
 from stepscope.app.exports.spans import write_webvtt
 from stepscope.app.exports.videollm_online import write_videollm_online
 from stepscope.engine.io.files import replace_files, write_csv, write_json
@@ -62,6 +63,18 @@ EXPORT_FORMATS: Final[Mapping[str, ExportFormat]] = {
         label="one ELAN document per video; edit the tiers `corrected: ...`",
         ending=".eaf",
         write=lambda path, videos, split: write_eaf(path, *videos),
+    ),
+    "segments": ExportFormat(
+        label="`segments.csv`: start, end and name of each step of the corrected reference",
+        write=lambda folder, videos, split: write_segment_table(folder / "segments.csv", videos),
+    ),
+    "database": ExportFormat(
+        label="`database.json`: the same in the form of ActivityNet and COIN",
+        write=lambda folder, videos, split: write_database(folder / "database.json", videos),
+    ),
+    "via": ExportFormat(
+        label="`via.json`: the same as a project of VIA 3",
+        write=lambda folder, videos, split: write_via(folder / "via.json", videos),
     ),
     "videollm-online": ExportFormat(
         label="the form of VideoLLM-online's demo, one JSON per video: `video_path`, `frame_fps`, `conversation`",

@@ -38,7 +38,7 @@ class WriteOptions(PreferOptions):
     """Write predictions, references, states, verdicts and corrections of a run."""
 
     run: Positional[Path]
-    """Run folder of a split."""
+    """Run folder of a split, or the file of a split for its references alone."""
     format: FormatName
     """Format to write."""
     out: Path

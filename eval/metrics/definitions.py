@@ -148,7 +148,7 @@ def compute_loss(score: str | Metric, value: Value) -> Value:
     return -value if metric.better == "higher" else value
 
 
-_LISTED_WITH_ANOTHER: Final = re.compile(r"_event_\w+_(0|0\.5|2|5)s$|_w$|^dst_update_")
+_LISTED_WITH_ANOTHER: Final = re.compile(r"(_event_\w+|start_recall)_(0|0\.5|2|5)s$|_w$|^dst_update_")
 """Scores that the line of another score, or the text of their group, names too."""
 
 

@@ -15,7 +15,7 @@ from stepscope.eval.data.samples import Sample
 from stepscope.eval.matching.grading import CosineBands, Grade, RememberedGrades
 from stepscope.eval.matching.turns import Encode, ZeroCost, find_match
 from stepscope.eval.matching.updates import pair_updates
-from stepscope.eval.metrics import decisions, dialogue_state, failures, system, videollm_online
+from stepscope.eval.metrics import decisions, dialogue_state, failures, segments, system, videollm_online
 from stepscope.eval.metrics.counts import Counts, Pool, mean
 from stepscope.eval.metrics.decisions import DecisionCounts, count_signals
 from stepscope.eval.metrics.dialogue_state import DstCounts, StepStates, count_step_states
@@ -36,6 +36,7 @@ from stepscope.eval.metrics.replies.turn_taking import (
     spoken_texts,
     turn_metrics,
 )
+from stepscope.eval.metrics.segments import SegmentCounts
 from stepscope.eval.metrics.system import SystemCounts
 from stepscope.eval.metrics.text import TextCounts, TextPairs, TextScorer, score_text, undefined_texts
 
@@ -47,6 +48,7 @@ MEASURES: Final[tuple[Measure[Any], ...]] = (
     *repetition.MEASURES,
     *reply_spans.MEASURES,
     *response_timing.MEASURES,
+    *segments.MEASURES,
     *system.MEASURES,
     *turn_taking.MEASURES,
     *videollm_online.MEASURES,
@@ -69,6 +71,7 @@ class VideoCounts(Counts):
     repetition: RepetitionCounts = field(default_factory=RepetitionCounts)
     spans: SpanCounts = field(default_factory=SpanCounts)
     response_timing: ResponseTimingCounts = field(default_factory=ResponseTimingCounts)
+    segments: SegmentCounts = field(default_factory=SegmentCounts)
     system: SystemCounts = field(default_factory=SystemCounts)
     turns: TurnCounts = field(default_factory=TurnCounts)
     live: LiveCounts = field(default_factory=LiveCounts)

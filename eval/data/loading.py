@@ -88,9 +88,7 @@ def read_split(path: str | Path, *, videos: Path | None = None) -> Split:
             video_id = next(name for name in names if name is not None and name not in entries)
             entries[video_id] = InvalidSample(video_id=video_id, reason=str(error))
             file.ids.reserve(video_id)
-    return Split(
-        path=source, entries=tuple(entries.values()), digest=digest_file(source), provenance=file.provenance
-    )
+    return Split(path=source, entries=tuple(entries.values()), digest=digest_file(source), provenance=file.provenance)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,12 +7,14 @@ kept in a file as they come, by their prompt, so that no question is asked twice
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from threading import Event, Lock
 from typing import Any, Final
 
-from stepscope.engine.io.files import append_whole, load_json, load_json_lines, read_text, to_json
+from stepscope.engine.io.files import append_whole, load_json, open_file, to_json
+from stepscope.engine.io.json_records import parse_record, reading
+from stepscope.engine.plurals import format_count
 from stepscope.engine.records import Step
 from stepscope.eval.data.samples import Sample
 from stepscope.eval.dialogues.check import NamedParts, find_problem
@@ -60,32 +62,35 @@ class Cost:
     def __str__(self) -> str:
         """Return the cost in one line."""
         return (
-            f"{self.num_requests} requests, about {self.prompt_tokens:,} tokens of prompts and "
+            f"{format_count(self.num_requests, 'request')}, about {self.prompt_tokens:,} tokens of prompts and "
             f"{self.answer_tokens:,} of answers; at most {ATTEMPTS} times as much if texts are refused"
         )
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Kept:
+    """A line of the file of answers."""
+
+    key: str
+    text: str
+
+
 class KeptTexts:
     """The answers of a model by prompt, in a file with a line each."""
 
-    path: Path
-    _texts: dict[str, str] = field(default_factory=dict, init=False)
-    _lock: Lock = field(default_factory=Lock, init=False)
-
-    def __post_init__(self) -> None:
+    def __init__(self, path: Path) -> None:
         """Read the file, if it exists, without the half line of a killed program. Raises ``ValueError``."""
-        if not self.path.exists():
+        self._path, self._lock = path, Lock()
+        self._texts = dict[str, str]()
+        if not path.exists():
             return
-        content = read_text(self.path)
-        whole, _, rest = content.rpartition("\n")
-        for number, value, problem in load_json_lines(whole):
-            if problem or not isinstance(value, dict) or not all(isinstance(value.get(k), str) for k in _KEPT):
-                raise ValueError(f"{self.path}, line {number} is no kept answer; remove the file to ask again")
-            self._texts[value["key"]] = value["text"]
+        with reading(path), open_file(path) as file:
+            whole, end, rest = file.read().rpartition(b"\n")
+            kept = [parse_record(_Kept, line) for line in whole.decode().split("\n") if line]
+        self._texts = {one.key: one.text for one in kept}
         if rest:
-            with self.path.open("r+b") as file:
-                file.truncate(len(f"{whole}\n".encode()) if whole else 0)
+            with path.open("r+b") as file_to_cut:
+                file_to_cut.truncate(len(whole + end))
 
     def find(self, key: str) -> str | None:
         """Return the kept answer to a prompt."""
@@ -93,12 +98,9 @@ class KeptTexts:
 
     def add(self, key: str, text: str) -> None:
         """Keep an answer; a killed process loses none."""
-        with self._lock, self.path.open("ab", buffering=0) as file:
+        with self._lock, self._path.open("ab", buffering=0) as file:
             append_whole(file, (to_json({"key": key, "text": text}) + "\n").encode())
             self._texts[key] = text
-
-
-_KEPT: Final = ("key", "text")
 
 
 def make_batches(plans: Sequence[tuple[Sample, Sequence[Slot]]]) -> list[Batch]:
@@ -114,7 +116,7 @@ def estimate_cost(batches: Sequence[Batch], kept: KeptTexts, *, model: str) -> C
     """Return the cost of the first request of each batch that is not kept."""
     cost = Cost()
     for batch in batches:
-        messages = _write_messages(batch, {number: "" for number in batch.slots})
+        messages = _write_messages(batch, dict.fromkeys(batch.slots, ""))
         if kept.find(_key(model, messages)) is None:
             cost.num_requests += 1
             cost.prompt_tokens += sum(len(one["content"]) for one in messages) // _CHARS_PER_TOKEN
@@ -162,8 +164,8 @@ def fill_slots(
 
 def _fill(batch: Batch, kept: KeptTexts, client: ChatClient, *, model: str) -> Mapping[int, str]:
     names, texts = NamedParts(batch.sample), dict[int, str]()
-    problems = {number: "" for number in batch.slots}
-    for _ in range(ATTEMPTS):
+    problems = dict.fromkeys(batch.slots, "")
+    for _ in range(ATTEMPTS):  # a prompt that is equal to the one before has a kept answer
         messages = _write_messages(batch, problems)
         key = _key(model, messages)
         answer = kept.find(key)
@@ -239,5 +241,3 @@ def describe_slot(slot: Slot) -> str:
 def _quote(*parts: Step | str) -> str:
     names = [part if isinstance(part, str) else part.name for part in parts]
     return ", ".join(f'"{" ".join(name.split())}"' for name in names)
-
-

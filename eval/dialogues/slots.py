@@ -8,7 +8,7 @@ questions.
 import random
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import groupby
+from itertools import groupby, pairwise
 from typing import Final, Literal
 
 from stepscope.engine.dialogue import apply_update, initial_state, parse_update
@@ -103,9 +103,7 @@ def list_ready(sample: Sample, state: Mapping[str, str]) -> tuple[Step, ...]:
     waiting = [step for step in sample.steps if state[step.id] == "not_started"]
     if not sample.after:
         return tuple(waiting[:1])
-    return tuple(
-        step for step in waiting if all(state[one] == "completed" for one in sample.after.get(step.id, ()))
-    )
+    return tuple(step for step in waiting if all(state[one] == "completed" for one in sample.after.get(step.id, ())))
 
 
 def follow_updates(sample: Sample) -> Iterator[tuple[int, Moment, tuple[Turn, ...]]]:
@@ -152,7 +150,7 @@ def plan_dialogue(sample: Sample, *, rate: float, num_questions: int | None = No
     """
     moments = list(follow_updates(sample))
     slots = _open(sample, moments)
-    for (_, before, _), (frame, moment, updates) in zip(moments, moments[1:], strict=False):
+    for (_, before, _), (frame, moment, updates) in pairwise(moments):
         if frame > 0 and (slot := _react(sample, before, moment, updates)) is not None:
             slots.append(slot)
     slots = _with_spans(_end(sample, slots, moments[-1][1]), moments, fps=sample.fps)

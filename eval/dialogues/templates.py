@@ -9,13 +9,17 @@ from stepscope.eval.dialogues.slots import MAX_LISTED, Slot
 
 WORDINGS: Final[Mapping[str, tuple[str, ...]]] = {
     "goal": ("I want to do this: {goal}.", "Please guide me: {goal}.", "My task is this: {goal}."),
-    "opening": ("Let's start. First, {next}.", "All right. Begin with this: {next}.", "The first step is this: {next}."),
+    "opening": (
+        "Let's start. First, {next}.",
+        "All right. Begin with this: {next}.",
+        "The first step is this: {next}.",
+    ),
     "resumed": ("Let's go on with this: {open}.", "You are at this step: {open}."),
     "praise": ("Good.", "Well done.", "That is right.", "Nice work."),
     "mistake": ("Wait, a mistake in “{step}”: {cause}.", "Careful, “{step}” went wrong: {cause}."),
     "next": ("Now {next}.", "Next, {next}.", "The next step is this: {next}."),
     "open": ("Go on with this: {open}.", "Finish this step: {open}."),
-    "begun": ("So now {begun}.", "All right, {begun} now.", "I see, you {begun} now."),
+    "begun": ("So now {begun}.", "Then {begun} now.", "I see, you {begun} now."),
     "finished": ("All {total} steps are done.", "That was the last of {total} steps."),
     "unfinished": ("So far, {done} of {total} steps are done.", "This is what we have: {done} of {total} steps."),
     "ask next": ("What is next?", "What do I do now?", "What should I do next?"),

@@ -31,16 +31,10 @@ MAX_SLOTS: Final = 20
 """Slots of one request."""
 ATTEMPTS: Final = 3
 """Requests for a slot before the templates write it."""
-_TOKENS_PER_SLOT: Final = 120
-_TOKENS_TO_THINK: Final = 2048
-_ANSWER_CHARS: Final = 100
-"""Usual characters of a slot in an answer, for the estimate."""
-_CHARS_PER_TOKEN: Final = 4
-_ASKED: Final[Mapping[str, str]] = {
-    "next": "which step is next",
-    "done": "which steps are done",
-    "left": "how many steps are left",
-}
+_MAX_TOKENS: Final = 4096
+"""Of an answer with its reasoning; a model that does not think stops after the texts."""
+_USUAL_TOKENS: Final = 25
+"""Tokens of a slot in an answer, for the estimate."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,22 +43,6 @@ class Batch:
 
     sample: Sample
     slots: Mapping[int, Slot]
-
-
-@dataclass(slots=True)
-class Cost:
-    """What the requests need that are not kept yet; repeats are not known before."""
-
-    num_requests: int = 0
-    prompt_tokens: int = 0
-    answer_tokens: int = 0
-
-    def __str__(self) -> str:
-        """Return the cost in one line."""
-        return (
-            f"{format_count(self.num_requests, 'request')}, about {self.prompt_tokens:,} tokens of prompts and "
-            f"{self.answer_tokens:,} of answers; at most {ATTEMPTS} times as much if texts are refused"
-        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,16 +90,16 @@ def make_batches(plans: Sequence[tuple[Sample, Sequence[Slot]]]) -> list[Batch]:
     ]
 
 
-def estimate_cost(batches: Sequence[Batch], kept: KeptTexts, *, model: str) -> Cost:
-    """Return the cost of the first request of each batch that is not kept."""
-    cost = Cost()
-    for batch in batches:
-        messages = _write_messages(batch, dict.fromkeys(batch.slots, ""))
-        if kept.find(_key(model, messages)) is None:
-            cost.num_requests += 1
-            cost.prompt_tokens += sum(len(one["content"]) for one in messages) // _CHARS_PER_TOKEN
-            cost.answer_tokens += len(batch.slots) * _ANSWER_CHARS // _CHARS_PER_TOKEN
-    return cost
+def describe_cost(batches: Sequence[Batch], kept: KeptTexts, *, model: str) -> str:
+    """Return the cost of the batches that are not kept, in one line; that of repeats is not known before."""
+    asked = [(batch, _write_messages(batch, dict.fromkeys(batch.slots, ""))) for batch in batches]
+    asked = [(batch, messages) for batch, messages in asked if kept.find(_key(model, messages)) is None]
+    prompt_tokens = sum(len(message["content"]) for _, messages in asked for message in messages) // 4
+    answer_tokens = _USUAL_TOKENS * sum(len(batch.slots) for batch, _ in asked)
+    return (
+        f"{format_count(len(asked), 'request')}, about {prompt_tokens:,} tokens of prompts and {answer_tokens:,} of "
+        f"answers; at most {ATTEMPTS} times as much if texts are refused"
+    )
 
 
 def fill_slots(
@@ -133,10 +111,9 @@ def fill_slots(
     num_workers: int,
     progress: Callable[[], object] = lambda: None,
 ) -> dict[tuple[str, int], str]:
-    """Return the texts that fit, by video and slot; the others are left to the templates.
+    """Return the texts that fit, by video and slot. ``progress`` is called after each batch.
 
-    Each worker has a client of its own. ``progress`` is called after each batch. Raises ``ServedModelError`` if the
-    endpoint gives no response; the answers so far are kept.
+    Raises ``ServedModelError`` if the endpoint gives no response; the answers so far are kept.
     """
     waiting, lock, stop = iter(batches), Lock(), Event()
     texts = dict[tuple[str, int], str]()
@@ -170,19 +147,15 @@ def _fill(batch: Batch, kept: KeptTexts, client: ChatClient, *, model: str) -> M
         key = _key(model, messages)
         answer = kept.find(key)
         if answer is None:
-            limit = _TOKENS_TO_THINK + _TOKENS_PER_SLOT * len(problems)
             try:
-                answer = client.complete(messages, max_tokens=limit).text
+                answer = client.complete(messages, max_tokens=_MAX_TOKENS).text
                 kept.add(key, answer)
             except NoAnswerError:  # it is asked again, also by a later command
                 answer = ""
         found = _read_texts(answer)
-        for number in list(problems):
-            text = found.get(number, "")
-            problems[number] = find_problem(text, batch.slots[number], names)
-            if not problems[number]:
-                texts[number] = text.strip()
-                del problems[number]
+        problems = {number: find_problem(found.get(number, ""), batch.slots[number], names) for number in problems}
+        texts |= {number: found[number].strip() for number, problem in problems.items() if not problem}
+        problems = {number: problem for number, problem in problems.items() if problem}
         if not problems:
             break
     return texts
@@ -208,34 +181,33 @@ def _key(model: str, messages: Sequence[Mapping[str, str]]) -> str:
 
 def _write_messages(batch: Batch, problems: Mapping[int, str]) -> list[dict[str, str]]:
     """Return the chat that asks for some slots; each problem is that of the text before."""
-    lines = [f"Goal: {batch.sample.goal}"] if batch.sample.goal else []
+    lines = [f"Goal: {_quote(batch.sample.goal)}"]
     for number, problem in problems.items():
         remark = f" Your last text did not fit: it {problem}." if problem else ""
-        lines.append(f"{number}. {describe_slot(batch.slots[number])}{remark}")
+        lines.append(f"{number}. {_describe_slot(batch.slots[number], batch.sample)}{remark}")
     return [{"role": "system", "content": INSTRUCTION}, {"role": "user", "content": "\n".join(lines)}]
 
 
-def describe_slot(slot: Slot) -> str:
+def _describe_slot(slot: Slot, sample: Sample) -> str:
     """Return the role and the facts of a slot in one line."""
-    moment = slot.moment
+    moment, goal = slot.moment, sample.goal
+    asked = f"{'how many' if slot.question == 'left' else 'which'} steps are {slot.question}" if slot.question else ""
     if slot.role == "user":
-        asked = f"asks {_ASKED[slot.question]}" if slot.question else f"says what the goal is: {_quote(moment.goal)}"
-        return f"user {asked}."
-    facts = [f"answers {_ASKED[slot.question]}"] if slot.question else ["begins"] if slot.kind == "opening" else []
-    facts += [f"completed now: {_quote(*slot.finished)}"] if slot.finished else []
-    facts += [f"went wrong: {_quote(step)}, namely {_quote(cause)}" for step, cause in slot.mistakes]
-    facts += [f"the user begins {_quote(slot.begun)}"] if slot.begun else []
+        return f"user asks {asked}." if asked else f"user says what the goal is: {_quote(goal)}."
+    num_done = f"{len(moment.completed)} of {len(sample.steps)} steps are done"
+    facts = [f"answers {asked}"] if asked else []
     if slot.question == "done":
-        facts.append(f"done: {_quote(*slot.required) or 'nothing yet'}, {len(moment.completed)} in all")
+        facts.append(f"done: {_quote(*slot.required) or 'nothing yet'}; {num_done}")
     elif slot.question == "left":
-        facts.append(f"left: {moment.num_left} steps")
-    elif slot.begun is None and moment.open:
-        facts.append(f"in progress: {_quote(*moment.open)}")
-    elif slot.begun is None and moment.next and slot.kind != "summary":
-        facts.append(f"next: {_quote(moment.next)}")
+        facts.append(f"left: {format_count(moment.num_left, 'step')}")
+    elif slot.required:
+        facts.append(f"{'in progress' if slot.begun or moment.open else 'next'}: {_quote(*slot.required)}")
+    if slot.kind == "progress":
+        facts = [f"completed now: {_quote(*moment.finished)}", *facts] if moment.finished else facts
+        facts += [f"went wrong: {_quote(step)}, namely {_quote(cause)}" for step, cause in moment.mistakes]
     if slot.is_last or not moment.num_left:
-        facts.append(f"{len(moment.completed)} of {moment.num_steps} steps are done; close the dialogue")
-    return f"assistant: {'; '.join(facts)}."
+        facts.append(f"{num_done}; close the dialogue")
+    return f"assistant {'begins' if slot.kind == 'opening' else 'says'}: {'; '.join(facts)}."
 
 
 def _quote(*parts: Step | str) -> str:

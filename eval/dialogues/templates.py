@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from stepscope.engine.records import Step
+from stepscope.eval.data.samples import Sample
 from stepscope.eval.dialogues.slots import MAX_LISTED, Slot
 
 WORDINGS: Final[Mapping[str, tuple[str, ...]]] = {
@@ -31,39 +32,31 @@ WORDINGS: Final[Mapping[str, tuple[str, ...]]] = {
     "say done": ("You have done this: {listed}.", "Done so far: {listed}."),
     "say done many": ("{done} steps are done, the last one was this: {last}.",),
     "say nothing done": ("No step is done yet.", "Nothing is done yet."),
-    "say left": ("{left} are left.", "You still have {left} to do."),
+    "say left": ("{left} steps are left.", "You still have {left} steps to do."),
     "say one left": ("1 step is left.", "You still have 1 step to do."),
     "say nothing left": ("No step is left.", "You have done them all."),
 }
 
 
-def speak(name: str) -> str:
-    """Return the name of a step as a part of a sentence: ``Pour_water.`` becomes ``pour water``."""
-    words = " ".join(name.replace("_", " ").split()).rstrip(".")
-    return words[:1].lower() + words[1:] if words[1:2].islower() or len(words) == 1 else words
-
-
-def write_text(slot: Slot, video_id: str) -> str:
-    """Return the words of a slot; the same for the same slot of the same video."""
-    rng = random.Random(f"{video_id} {slot.time_s:.6f} {slot.kind}")
+def write_text(slot: Slot, sample: Sample) -> str:
+    """Return the words of a slot; the same for the same slot of a video with the same id."""
+    rng = random.Random(f"{sample.video_id} {slot.time_s:.6f} {slot.kind} {slot.role}")
     moment = slot.moment
     facts = {
-        "goal": moment.goal.strip().rstrip("."),
-        "next": "" if moment.next is None else speak(moment.next.name),
-        "open": speak(moment.open[-1].name) if moment.open else "",
-        "begun": "" if slot.begun is None else speak(slot.begun.name),
+        "goal": sample.goal.strip().rstrip("."),
+        "next": _join(moment.ready[:1]),
+        "open": _join(moment.open[-1:]),
+        "begun": "" if slot.begun is None else _join([slot.begun]),
         "listed": _join(moment.completed),
-        "last": speak(moment.completed[-1].name) if moment.completed else "",
-        "done": len(moment.completed),
-        "left": f"{moment.num_left} steps",
-        "total": moment.num_steps,
+        "last": _join(moment.completed[-1:]),
+        "done": str(len(moment.completed)),
+        "left": str(moment.num_left),
+        "total": str(len(sample.steps)),
     }
-
-    def choose(name: str, **more: str) -> str:
-        return rng.choice(WORDINGS[name]).format(**(facts | more))
-
-    parts = [choose("mistake", step=speak(step.name), cause=cause) for step, cause in slot.mistakes]
-    return " ".join(parts + [choose(name) for name in _list_parts(slot)])
+    mistakes = moment.mistakes if slot.kind == "progress" else ()
+    wordings = [("mistake", {"step": _join([step]), "cause": cause}) for step, cause in mistakes]
+    wordings += [(name, facts) for name in _list_parts(slot)]
+    return " ".join(rng.choice(WORDINGS[name]).format(**values) for name, values in wordings)
 
 
 def _list_parts(slot: Slot) -> list[str]:
@@ -73,27 +66,28 @@ def _list_parts(slot: Slot) -> list[str]:
         return ["goal"]
     if slot.question is not None:
         return [f"ask {slot.question}" if slot.role == "user" else f"say {_name_answer(slot)}"]
-    ending = [] if not slot.is_last else ["unfinished" if moment.num_left else "finished"]
-    if slot.kind == "summary":
-        return ending
-    if slot.kind == "opening":
-        return [*(["resumed"] if moment.open else ["opening"] if moment.next else []), *ending] or ["finished"]
-    praise = ["praise"] if slot.finished and not slot.mistakes else []
+    names = ["praise"] if slot.kind == "progress" and moment.finished and not moment.mistakes else []
     if slot.begun is not None:
-        return [*praise, "begun", *ending]
-    return [*praise, *(["open"] if moment.open else ["next"] if moment.next else []), *ending]
+        names.append("begun")
+    elif slot.kind != "summary" and (moment.open or moment.ready):
+        is_opening = slot.kind == "opening"
+        names.append(("resumed" if is_opening else "open") if moment.open else "opening" if is_opening else "next")
+    if slot.is_last or not moment.num_left:
+        names.append("unfinished" if moment.num_left else "finished")
+    return names
 
 
 def _name_answer(slot: Slot) -> str:
-    moment = slot.moment
+    moment, num_done = slot.moment, len(slot.moment.completed)
     if slot.question == "next":
-        return "open" if moment.open else "next" if moment.next else "nothing next"
+        return "open" if moment.open else "next" if moment.ready else "nothing next"
     if slot.question == "left":
         return {0: "nothing left", 1: "one left"}.get(moment.num_left, "left")
-    num_done = len(moment.completed)
     return "nothing done" if not num_done else "done" if num_done <= MAX_LISTED else "done many"
 
 
 def _join(steps: Sequence[Step]) -> str:
-    names = [speak(step.name) for step in steps]
+    """Return the names of steps as a part of a sentence: of ``Pour_water.`` and ``Stir.``, ``pour water and stir``."""
+    names = [" ".join(step.name.replace("_", " ").split()).rstrip(".") for step in steps]
+    names = [name if name[1:2].isupper() else name[:1].lower() + name[1:] for name in names]
     return " and ".join(filter(None, [", ".join(names[:-1]), *names[-1:]]))

@@ -34,7 +34,7 @@ def annotated(*updates: str, **changes: object) -> Sample:
 
 def write(sample: Sample, *, rate: float = 0.0, num_questions: int | None = None) -> Sample:
     slots = plan_dialogue(sample, rate=rate, num_questions=num_questions)
-    return replace(sample, turns=build_turns(sample, slots, [write_text(slot, sample.video_id) for slot in slots]))
+    return replace(sample, turns=build_turns(sample, slots, [write_text(slot, sample) for slot in slots]))
 
 
 def said(sample: Sample) -> dict[float, str]:
@@ -51,7 +51,7 @@ def test_no_text_depends_on_what_comes_later(sample: Sample) -> None:
     whole = write(sample)
     names = NamedParts(sample)
     slots = plan_dialogue(sample, rate=0.4)
-    assert not [p for slot in slots if (p := find_problem(write_text(slot, sample.video_id), slot, names))]
+    assert not [p for slot in slots if (p := find_problem(write_text(slot, sample), slot, names))]
     assert not list(check_dialogue(write(sample, rate=0.4)))
     for num_frames in range(1, sample.num_frames, 6):
         kept = tuple(turn for turn in sample.turns if frame_at(turn.time_s, sample.fps) < num_frames)
@@ -154,9 +154,9 @@ def test_odd_annotations_become_dialogues_without_foresight(updates: list[str], 
     sample = annotated(*updates, **changes)
     names, slots = NamedParts(sample), plan_dialogue(sample, rate=1.0)
     for slot in slots:
-        assert find_problem(write_text(slot, "a"), slot, names) == "", slot
+        assert find_problem(write_text(slot, sample), slot, names) == "", slot
     assert list(check_dialogue(write(sample, rate=1.0))) == []
-    assert slots[-1].is_last or slots[-1].kind == "answer"
+    assert slots[-1].is_last or slots[-1].question
 
 
 def test_the_command_writes_the_same_split_again_with_its_origin_and_counts(
@@ -192,8 +192,8 @@ def test_the_command_writes_the_same_split_again_with_its_origin_and_counts(
         ([], "give --out"),
         (["--check", "--out", "x.json"], "give --out"),
         (["--out", "x.json", "--rate", "2"], "--rate must be from 0 to 1"),
-        (["--out", "x.json", "--model", "m"], "need --endpoint"),
-        (["--out", "x.json", "--endpoint", "http://127.0.0.1:1/v1"], "--model is missing"),
+        (["--out", "x.json", "--model", "m"], "needs both --endpoint and --model"),
+        (["--out", "x.json", "--endpoint", "http://127.0.0.1:1/v1"], "needs both --endpoint and --model"),
         (["--out", "x.json", "--endpoint", "ws://127.0.0.1:1", "--model", "m"], "http://"),
         (["--out", str(ASSETS / "demo" / "val.json")], "is the split itself"),
     ],

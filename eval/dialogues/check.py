@@ -1,20 +1,21 @@
 """Checks of the words of a dialogue: steps, mistakes and times that are not known yet, and steps that do not exist."""
 
+import math
 import re
-from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from stepscope.engine.dialogue import format_clock, parse_time
+from stepscope.engine.plurals import format_count
 from stepscope.engine.records import frame_at
 from stepscope.eval.data.samples import Sample, Turn
 from stepscope.eval.dialogues.slots import Slot, follow_updates
 
 MAX_CHARS: Final = 400
-"""Longest text of a slot that a model fills."""
+"""Longest text of a slot that a model fills, beside the names that it must contain."""
 GOAL: Final = ""
 """The goal among the named parts of a text; it is known from the start."""
-_GAP: Final = r"[\W_]+"
+_WORD: Final = re.compile(r"[^\W_]+")
 _CLOCK: Final = re.compile(r"(?<![\d:.])(?:\d{1,2}:)?\d{1,2}:[0-5]\d(?!\d)")
 _AT: Final = re.compile(r"\b(?:at|until|after|from|second|by) (\d+(?:\.\d+)?) ?(?:s|sec|seconds)\b", re.IGNORECASE)
 _DURATION: Final = re.compile(r"\b\d+(?:\.\d+)? ?(?:s|secs?|seconds?|min|minutes?|ms|frames?)\b", re.IGNORECASE)
@@ -31,32 +32,47 @@ class NamedParts:
     """
 
     def __init__(self, sample: Sample) -> None:
-        self._ids: dict[str, set[str]] = {}
+        """Follow the updates of the sample, which give the frame from which on each part is known."""
+        self.course = follow_updates(sample)
+        self._known_at = {**self.course.known_at, GOAL: -1}
+        self._parts: dict[str, set[str]] = {}
         named = [(sample.goal, GOAL), *((step.name, step.id) for step in sample.steps)]
         named += [(turn.cause, turn.cause) for turn in sample.turns if turn.role == "update" and turn.cause]
         for name, part in named:
-            self._ids.setdefault(_normalize(name), set()).add(part)
-        names = sorted(filter(None, self._ids), key=len, reverse=True)
-        forms = "|".join(_GAP.join(map(re.escape, name.split())) for name in names)
-        self._pattern = re.compile(rf"(?<![^\W_])(?:{forms})(?![^\W_])", re.IGNORECASE) if names else None
+            self._parts.setdefault(" ".join(_WORD.findall(name.lower())), set()).add(part)
+        self._lengths = sorted({len(name.split()) for name in self._parts if name}, reverse=True)
 
     def find(self, text: str) -> tuple[list[set[str]], str]:
         """Return the parts that each name in a text may mean, and the text without the names."""
-        if self._pattern is None:
-            return [], text
-        return [self._ids[_normalize(name)] for name in self._pattern.findall(text)], self._pattern.sub("…", text)
+        words = list(_WORD.finditer(text))
+        named, rest = list[set[str]](), list[str]()
+        first = end = 0
+        while first < len(words):
+            names = (
+                (size, " ".join(word[0].lower() for word in words[first : first + size])) for size in self._lengths
+            )
+            size, name = next(((size, name) for size, name in names if name in self._parts), (1, ""))
+            if name:
+                named.append(self._parts[name])
+                rest.append(text[end : words[first].start()])
+                end = words[min(first + size, len(words)) - 1].end()
+            first += size
+        return named, "…".join([*rest, text[end:]])
 
-
-def _normalize(name: str) -> str:
-    return " ".join(re.sub(_GAP, " ", name).split()).lower()
+    def find_early(self, named: Sequence[set[str]], frame: int) -> list[set[str]]:
+        """Return the parts among those of a text that are not known at a frame."""
+        return [parts for parts in named if min(self._known_at.get(part, math.inf) for part in parts) > frame]
 
 
 def find_problem(text: str, slot: Slot, names: NamedParts) -> str:
     """Return why a text does not fit its slot, as the end of a sentence; empty if it does."""
-    if not text.strip() or len(text) > MAX_CHARS or "\n" in text.strip():
-        return f"must be one line of 1 to {MAX_CHARS} characters"
+    max_chars = MAX_CHARS + sum(len(step.name) for step in slot.required)
+    if not text.strip() or len(text) > max_chars or "\n" in text.strip():
+        return f"must be one line of 1 to {max_chars} characters"
     named, rest = names.find(text)
-    if any(not parts & {GOAL, *slot.known} for parts in named):
+    done_at, frame = names.course.done_at, slot.moment.frame
+    is_undone = slot.question == "done" and any(min(done_at.get(one, -1) for one in parts) > frame for parts in named)
+    if is_undone or names.find_early(named, frame):
         return "must not name a step or mistake that its facts do not name"
     if _CLOCK.search(rest) or _DURATION.search(rest):
         return "must not name a time"
@@ -65,7 +81,7 @@ def find_problem(text: str, slot: Slot, names: NamedParts) -> str:
             return f"must contain the words {step.name!r}"
     left = slot.moment.num_left
     if slot.question == "left" and slot.role == "assistant" and left and _read_counts(rest) != {left}:
-        return f"must contain the words '{left} step{'s' if left > 1 else ''}'"
+        return f"must contain the words '{format_count(left, 'step')}'"
     return ""
 
 
@@ -75,22 +91,20 @@ def check_dialogue(sample: Sample) -> Iterator[str]:
     A step may be named from the frame at which it can start: the one before it in the recipe, or its predecessors in
     the graph, are completed. Without updates nothing is known about steps, so that these are not checked.
     """
-    names, moments = NamedParts(sample), list(follow_updates(sample))
-    has_updates, asked = len(moments) > 1, dict[int, str]()
+    names, asked = NamedParts(sample), dict[int, str]()
     for turn in sample.turns:
         frame = frame_at(turn.time_s, sample.fps)
         if turn.role == "user":
             asked[frame] = turn.text
         if turn.role != "assistant":
             continue
-        moment = moments[bisect_right(moments, frame, key=lambda one: one.frame) - 1]
         named, rest = names.find(turn.text)
         problems = list(_find_impossible(rest, sample, turn))
-        if has_updates:
-            early = [parts for parts in named if not parts & {GOAL, *moment.known}]
-            problems += [f"names {' or '.join(sorted(parts))} too early" for parts in early]
-            if _ASKED_LEFT.search(asked.get(frame, "")) and _read_counts(rest) - {moment.num_left}:
-                problems.append(f"answers with another number than the {moment.num_left} steps that are left")
+        if len(names.course.moments) > 1:
+            problems += [f"names {' or '.join(sorted(one))} too early" for one in names.find_early(named, frame)]
+            num_left = names.course.at(frame).num_left
+            if _ASKED_LEFT.search(asked.get(frame, "")) and _read_counts(rest) - {num_left}:
+                problems.append(f"answers with another number than the {num_left} steps that are left")
         for problem in dict.fromkeys(problems):
             yield f"{sample.video_id} at {format_clock(turn.time_s, digits=1)}: {problem}: {turn.text[:120]!r}"
 

@@ -13,9 +13,7 @@ from stepscope.engine.cli.program import Options
 class DialoguesOptions(Options):
     """Write a dialogue for each video of a split from its steps and updates, or check the dialogues of a split."""
 
-    stop_message: ClassVar[str] = (
-        "stopped; no split was written; answers of --endpoint are kept, the same command goes on"
-    )
+    stop_message: ClassVar[str] = "stopped; no split was written; the same command asks for missing answers only"
 
     split: Positional[Path]
     """Split with steps and updates; its user and assistant turns are replaced."""

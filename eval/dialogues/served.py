@@ -5,11 +5,14 @@ kept in a file as they come, by their prompt, so that no question is asked twice
 """
 
 import hashlib
+import os
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from threading import Event, Lock
+from queue import SimpleQueue
+from threading import Lock
 from typing import Any, Final
 
 from stepscope.engine.io.files import append_whole, load_json, open_file, to_json
@@ -67,8 +70,7 @@ class KeptTexts:
             kept = [parse_record(_Kept, line) for line in whole.decode().split("\n") if line]
         self._texts = {one.key: one.text for one in kept}
         if rest:
-            with path.open("r+b") as file_to_cut:
-                file_to_cut.truncate(len(whole + end))
+            os.truncate(path, len(whole + end))
 
     def find(self, key: str) -> str | None:
         """Return the kept answer to a prompt."""
@@ -115,27 +117,25 @@ def fill_slots(
 
     Raises ``ServedModelError`` if the endpoint gives no response; the answers so far are kept.
     """
-    waiting, lock, stop = iter(batches), Lock(), Event()
-    texts = dict[tuple[str, int], str]()
+    texts, clients = dict[tuple[str, int], str](), SimpleQueue[ChatClient]()
 
-    def work() -> None:
-        with make_client() as client:
-            while not stop.is_set():
-                with lock:
-                    batch = next(waiting, None)
-                if batch is None:
-                    return
-                filled = _fill(batch, kept, client, model=model)
-                with lock:
-                    texts.update({(batch.sample.video_id, number): text for number, text in filled.items()})
-                    progress()
-
-    with ThreadPoolExecutor(num_workers) as pool:
+    def work(batch: Batch) -> Mapping[int, str]:
+        client = clients.get()  # each is used by one thread at a time
         try:
-            for future in as_completed([pool.submit(work) for _ in range(num_workers)]):
-                future.result()
+            return _fill(batch, kept, client, model=model)
         finally:
-            stop.set()  # after an error or Ctrl-C the other workers end after their batch
+            clients.put(client)
+
+    with ExitStack() as stack, ThreadPoolExecutor(num_workers) as pool:
+        for _ in range(num_workers):
+            clients.put(stack.enter_context(make_client()))
+        futures = {pool.submit(work, batch): batch.sample.video_id for batch in batches}
+        try:
+            for future in as_completed(futures):
+                texts |= {(futures[future], number): text for number, text in future.result().items()}
+                progress()
+        finally:
+            pool.shutdown(cancel_futures=True)  # after an error or Ctrl-C
     return texts
 
 
@@ -194,7 +194,7 @@ def _describe_slot(slot: Slot, sample: Sample) -> str:
     asked = f"{'how many' if slot.question == 'left' else 'which'} steps are {slot.question}" if slot.question else ""
     if slot.role == "user":
         return f"user asks {asked}." if asked else f"user says what the goal is: {_quote(goal)}."
-    num_done = f"{len(moment.completed)} of {len(sample.steps)} steps are done"
+    num_done = f"{moment.num_done} of {len(sample.steps)} steps are done"
     facts = [f"answers {asked}"] if asked else []
     if slot.question == "done":
         facts.append(f"done: {_quote(*slot.required) or 'nothing yet'}; {num_done}")

@@ -6,12 +6,13 @@ video begins that over the whole. Only times need the future, those of reply spa
 
 import math
 import random
+from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import groupby, pairwise
+from itertools import accumulate, groupby, islice, pairwise
 from typing import Final, Literal
 
-from stepscope.engine.dialogue import apply_update, initial_state, parse_update
+from stepscope.engine.dialogue import initial_state, parse_update
 from stepscope.engine.records import Step, frame_at
 from stepscope.eval.data.samples import Sample, Turn, turn_order
 
@@ -31,20 +32,34 @@ class Moment:
     """Time of the last of them."""
     frame: int
     """-1 before the video."""
-    started: tuple[Step, ...] = ()
-    finished: tuple[Step, ...] = ()
-    mistakes: tuple[tuple[Step, str], ...] = ()
+    started: tuple[Step, ...]
+    finished: tuple[Step, ...]
+    mistakes: tuple[tuple[Step, str], ...]
     """Steps that are finished at this frame and went wrong, each with its cause."""
-    completed: tuple[Step, ...]
-    """All completed steps, in the order of completion."""
     open: tuple[Step, ...]
     """Steps in progress, in the order of their starts."""
-    ready: tuple[Step, ...]
-    """Steps that can start now, in the order of the recipe."""
+    next: Step | None
+    """The first step of the recipe that can start now; None if there is none."""
+    last_done: tuple[Step, ...]
+    """The latest completed steps, at most ``MAX_LISTED``, in the order of completion."""
+    num_done: int
     num_left: int
     """Steps that are not completed."""
-    known: frozenset[str]
-    """Ids of the steps that may be named, and the causes of mistakes so far."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Course:
+    """The course of a video: its moments, and from which frame on something is known or done; inf if never."""
+
+    moments: tuple[Moment, ...]
+    """The moment before the video, and that of each frame with updates."""
+    known_at: Mapping[str, float]
+    """Of each step by its id, and of each cause of a mistake: a step is known when it can start, or starts."""
+    done_at: Mapping[str, float]
+
+    def at(self, frame: int) -> Moment:
+        """Return the latest moment up to a frame."""
+        return self.moments[bisect_right(self.moments, frame, key=lambda moment: moment.frame) - 1]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,65 +82,69 @@ class Slot:
     @property
     def required(self) -> tuple[Step, ...]:
         """Steps that the text must name."""
+        moment = self.moment
         if self.role == "user" or self.question == "left" or self.kind == "summary":
             return ()
         if self.question == "done":
-            completed = self.moment.completed
-            return completed if len(completed) <= MAX_LISTED else completed[-1:]
-        return (self.begun,) if self.begun is not None else self.moment.open[-1:] or self.moment.ready[:1]
-
-    @property
-    def known(self) -> frozenset[str]:
-        """Ids of the steps, and mistakes, that the text may name."""
-        if self.question == "done":
-            return frozenset(step.id for step in self.moment.completed)
-        return self.moment.known
+            return moment.last_done if moment.num_done <= MAX_LISTED else moment.last_done[-1:]
+        following = self.begun or (moment.open[-1] if moment.open else moment.next)
+        return (following,) if following else ()
 
 
-def list_ready(sample: Sample, state: Mapping[str, str]) -> tuple[Step, ...]:
-    """Return the steps that can start: those whose predecessors are completed; without a graph, the next in order."""
-    waiting = [step for step in sample.steps if state[step.id] == "not_started"]
-    if not sample.after:
-        return tuple(waiting[:1])
-    return tuple(step for step in waiting if all(state[one] == "completed" for one in sample.after.get(step.id, ())))
+def follow_updates(sample: Sample) -> Course:
+    """Return the course of a video by its updates. Without a graph, a step can start when all before it have started.
 
-
-def follow_updates(sample: Sample) -> Iterator[Moment]:
-    """Yield the moment before the video, and that of each frame with updates."""
+    Worked example: with the recipe S1, S2, S3 and the starts of S1 at frame 2 and of S3 at frame 7, S2 is known from
+    frame 2 on, and S3 from frame 7.
+    """
+    updates = [
+        (frame_at(turn.time_s, sample.fps), turn, update)
+        for turn in sample.turns
+        if turn.role == "update" and (update := parse_update(turn.text)) is not None
+    ]
+    state = initial_state(sample.steps, sample.initial_state)
+    begun_at = {step_id: math.inf if value == "not_started" else -1.0 for step_id, value in state.items()}
+    done_at = {step_id: -1.0 if value == "completed" else math.inf for step_id, value in state.items()}
+    causes = dict[str, float]()
+    for frame, turn, update in reversed(updates):
+        begun_at[update.step_id] = min(begun_at[update.step_id], frame)
+        if update.transition == "complete":
+            done_at[update.step_id] = min(done_at[update.step_id], frame)
+            causes |= {turn.cause: frame} if turn.cause else {}
+    if sample.after:
+        ready_at = [max((done_at[one] for one in sample.after.get(step, ())), default=-1.0) for step in state]
+    else:
+        ready_at = list(accumulate(begun_at.values(), max, initial=-1.0))[:-1]
+    known_at = {step: min(ready, begun_at[step]) for step, ready in zip(state, ready_at, strict=True)}
     names = {step.id: step for step in sample.steps}
-    state: Mapping[str, str] = initial_state(sample.steps, sample.initial_state)
-    completed = [step for step in sample.steps if state[step.id] == "completed"]
-    opened = [step for step in sample.steps if state[step.id] == "in_progress"]
-    causes = set[str]()
-    groups = groupby(
-        (turn for turn in sample.turns if turn.role == "update"), key=lambda turn: frame_at(turn.time_s, sample.fps)
-    )
-    for frame, group in [(-1, []), *((frame, list(group)) for frame, group in groups)]:
-        started, finished, mistakes = list[Step](), list[Step](), list[tuple[Step, str]]()
-        for turn in group:
-            update = parse_update(turn.text)
-            assert update is not None
-            step, is_start = names[update.step_id], update.transition == "start"
-            state = apply_update(state, turn.text).state
-            completed = [one for one in completed if one != step] + [step] * (not is_start)
-            opened = [one for one in opened if one != step] + [step] * is_start
-            (started if is_start else finished).append(step)
-            if turn.cause and not is_start:
-                mistakes.append((step, turn.cause))
-                causes.add(turn.cause)
-        ready = list_ready(sample, state)
-        yield Moment(
-            time_s=group[-1].time_s if group else 0.0,
-            frame=frame,
-            started=tuple(started),
-            finished=tuple(finished),
-            mistakes=tuple(mistakes),
-            completed=tuple(completed),
-            open=tuple(opened),
-            ready=ready,
-            num_left=len(sample.steps) - len(completed),
-            known=frozenset(causes.union(step.id for step in (*completed, *opened, *ready))),
+    waiting = {step: names[step] for step, value in state.items() if value == "not_started"}
+    opened = {step: names[step] for step, value in state.items() if value == "in_progress"}
+    completed = {step: names[step] for step, value in state.items() if value == "completed"}
+    moments = list[Moment]()
+    for frame, group in [
+        (-1, []),
+        *((frame, list(group)) for frame, group in groupby(updates, key=lambda one: one[0])),
+    ]:
+        for _, _, update in group:
+            for steps in (waiting, opened, completed):
+                steps.pop(update.step_id, None)
+            (opened if update.transition == "start" else completed)[update.step_id] = names[update.step_id]
+        ends = [(names[update.step_id], turn) for _, turn, update in group if update.transition == "complete"]
+        moments.append(
+            Moment(
+                time_s=group[-1][1].time_s if group else 0.0,
+                frame=frame,
+                started=tuple(names[one.step_id] for _, _, one in group if one.transition == "start"),
+                finished=tuple(step for step, _ in ends),
+                mistakes=tuple((step, turn.cause) for step, turn in ends if turn.cause),
+                open=tuple(opened.values()),
+                next=next((step for step in waiting.values() if known_at[step.id] <= frame), None),
+                last_done=tuple(islice(reversed(completed.values()), MAX_LISTED))[::-1],
+                num_done=len(completed),
+                num_left=len(names) - len(completed),
+            )
         )
+    return Course(moments=tuple(moments), known_at={**causes, **known_at}, done_at=done_at)
 
 
 def plan_dialogue(sample: Sample, *, rate: float, num_questions: int | None = None) -> tuple[Slot, ...]:
@@ -134,21 +153,20 @@ def plan_dialogue(sample: Sample, *, rate: float, num_questions: int | None = No
     ``rate`` is the chance of a user's question per step; ``num_questions`` is their number instead. There are fewer if
     the video has too few quiet frames. The result depends on nothing but the sample and the arguments.
     """
-    moments = list(follow_updates(sample))
-    first = next(moment for moment in reversed(moments) if moment.frame <= 0)
+    course, last_frame = follow_updates(sample), sample.num_frames - 1
+    first = course.at(0)
     slots = [Slot(time_s=0.0, role="user", kind="goal", moment=first)] if sample.goal.strip() else []
     slots.append(Slot(time_s=first.time_s, role="assistant", kind="opening", moment=first))
-    slots += filter(None, (_react(before, moment) for before, moment in pairwise(moments) if moment.frame > 0))
-    last, last_frame = slots[-1], sample.num_frames - 1
-    if frame_at(last.time_s, sample.fps) == last_frame:
-        slots[-1] = replace(last, is_last=True)
-    elif not last.is_last:
-        end_s = last_frame / sample.fps
-        slots.append(Slot(time_s=end_s, role="assistant", kind="summary", moment=moments[-1], is_last=True))
-    slots = _with_spans(slots, moments)
+    slots += filter(None, (_react(before, moment) for before, moment in pairwise(course.moments) if moment.frame > 0))
+    if frame_at(slots[-1].time_s, sample.fps) == last_frame:
+        slots[-1] = replace(slots[-1], is_last=True)
+    elif not slots[-1].is_last:
+        end_s, moment = last_frame / sample.fps, course.moments[-1]
+        slots.append(Slot(time_s=end_s, role="assistant", kind="summary", moment=moment, is_last=True))
+    slots = _with_spans(slots, course)
     rng = random.Random(sample.video_id)
     count = sum(rng.random() < rate for _ in sample.steps) if num_questions is None else num_questions
-    slots += _ask(sample, slots, moments, count, rng)
+    slots += _ask(sample, slots, course, count, rng)
     return tuple(sorted(slots, key=lambda slot: (slot.time_s, slot.role == "assistant")))
 
 
@@ -163,25 +181,23 @@ def build_turns(sample: Sample, slots: Sequence[Slot], texts: Sequence[str]) -> 
 
 def _react(before: Moment, moment: Moment) -> Slot | None:
     """Return what the assistant says at a frame with updates; None if a step starts that it named already."""
-    named = () if before.open else before.ready[:1]  # when the step before it was completed
-    begun = next((step for step in reversed(moment.started) if step not in named and step in moment.open), None)
+    named = None if before.open else before.next  # when the step before it was completed
+    begun = next((step for step in reversed(moment.started) if step != named and step in moment.open), None)
     if not moment.finished and begun is None:
         return None
     is_last = not moment.num_left
     return Slot(time_s=moment.time_s, role="assistant", kind="progress", moment=moment, begun=begun, is_last=is_last)
 
 
-def _with_spans(slots: Sequence[Slot], moments: Sequence[Moment]) -> list[Slot]:
+def _with_spans(slots: Sequence[Slot], course: Course) -> list[Slot]:
     """Return the slots with reply spans: from a completion to the next start, or to the assistant's next turn."""
-    stops = sorted({moment.time_s for moment in moments if moment.started} | {slot.time_s for slot in slots})
-    following = dict(pairwise(stops))
+    starts = {moment.time_s for moment in course.moments if moment.started}
+    following = dict(pairwise(sorted(starts | {slot.time_s for slot in slots})))
     has_span = {slot.time_s for slot in slots if slot.kind == "progress" and not slot.moment.open}
     return [replace(one, end_s=following.get(one.time_s)) if one.time_s in has_span else one for one in slots]
 
 
-def _ask(
-    sample: Sample, slots: Sequence[Slot], moments: Sequence[Moment], count: int, rng: random.Random
-) -> Iterator[Slot]:
+def _ask(sample: Sample, slots: Sequence[Slot], course: Course, count: int, rng: random.Random) -> Iterator[Slot]:
     """Yield questions and their answers at quiet frames, outside of reply spans."""
     is_quiet, gap = bytearray(b"\1") * sample.num_frames, QUIET_S * sample.fps
 
@@ -190,10 +206,8 @@ def _ask(
         end = max(first, min(sample.num_frames, math.ceil(end_s * sample.fps + gap)))
         is_quiet[first:end] = bytes(end - first)
 
-    for slot in slots:
-        occupy(slot.time_s, slot.end_s or slot.time_s)
-    for moment in moments:
-        occupy(moment.time_s, moment.time_s)
+    for one in (*slots, *course.moments):
+        occupy(one.time_s, (isinstance(one, Slot) and one.end_s) or one.time_s)
     frames = [frame for frame in range(sample.num_frames) if is_quiet[frame]]
     rng.shuffle(frames)
     for frame in frames:
@@ -201,6 +215,6 @@ def _ask(
             count -= 1
             time_s = frame / sample.fps
             occupy(time_s, time_s)
-            moment = next(moment for moment in reversed(moments) if moment.frame <= frame)
-            asked = Slot(time_s=time_s, role="user", kind="question", moment=moment, question=rng.choice(QUESTIONS))
+            question = rng.choice(QUESTIONS)
+            asked = Slot(time_s=time_s, role="user", kind="question", moment=course.at(frame), question=question)
             yield from (asked, replace(asked, role="assistant"))

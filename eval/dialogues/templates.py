@@ -20,7 +20,7 @@ WORDINGS: Final[Mapping[str, tuple[str, ...]]] = {
     "mistake": ("Wait, a mistake in “{step}”: {cause}.", "Careful, “{step}” went wrong: {cause}."),
     "next": ("Now {next}.", "Next, {next}.", "The next step is this: {next}."),
     "open": ("Go on with this: {open}.", "Finish this step: {open}."),
-    "begun": ("So now {begun}.", "Then {begun} now.", "I see, you {begun} now."),
+    "begun": ("So now {begun}.", "I see, now this: {begun}.", "All right, now this: {begun}."),
     "finished": ("All {total} steps are done.", "That was the last of {total} steps."),
     "unfinished": ("So far, {done} of {total} steps are done.", "This is what we have: {done} of {total} steps."),
     "ask next": ("What is next?", "What do I do now?", "What should I do next?"),
@@ -44,12 +44,12 @@ def write_text(slot: Slot, sample: Sample) -> str:
     moment = slot.moment
     facts = {
         "goal": sample.goal.strip().rstrip("."),
-        "next": _join(moment.ready[:1]),
+        "next": _join([moment.next] if moment.next else []),
         "open": _join(moment.open[-1:]),
-        "begun": "" if slot.begun is None else _join([slot.begun]),
-        "listed": _join(moment.completed),
-        "last": _join(moment.completed[-1:]),
-        "done": str(len(moment.completed)),
+        "begun": _join([slot.begun] if slot.begun else []),
+        "listed": _join(moment.last_done),
+        "last": _join(moment.last_done[-1:]),
+        "done": str(moment.num_done),
         "left": str(moment.num_left),
         "total": str(len(sample.steps)),
     }
@@ -69,7 +69,7 @@ def _list_parts(slot: Slot) -> list[str]:
     names = ["praise"] if slot.kind == "progress" and moment.finished and not moment.mistakes else []
     if slot.begun is not None:
         names.append("begun")
-    elif slot.kind != "summary" and (moment.open or moment.ready):
+    elif slot.kind != "summary" and (moment.open or moment.next):
         is_opening = slot.kind == "opening"
         names.append(("resumed" if is_opening else "open") if moment.open else "opening" if is_opening else "next")
     if slot.is_last or not moment.num_left:
@@ -78,9 +78,9 @@ def _list_parts(slot: Slot) -> list[str]:
 
 
 def _name_answer(slot: Slot) -> str:
-    moment, num_done = slot.moment, len(slot.moment.completed)
+    moment, num_done = slot.moment, slot.moment.num_done
     if slot.question == "next":
-        return "open" if moment.open else "next" if moment.ready else "nothing next"
+        return "open" if moment.open else "next" if moment.next else "nothing next"
     if slot.question == "left":
         return {0: "nothing left", 1: "one left"}.get(moment.num_left, "left")
     return "nothing done" if not num_done else "done" if num_done <= MAX_LISTED else "done many"

@@ -15,14 +15,13 @@ from stepscope.eval.data.samples import InvalidSample, Sample, Split
 from stepscope.eval.data.writers import write_samples
 from stepscope.eval.dialogues.check import check_dialogue
 from stepscope.eval.dialogues.options import DialoguesOptions
-from stepscope.eval.dialogues.served import INSTRUCTION, KeptTexts, describe_cost, fill_slots, make_batches
+from stepscope.eval.dialogues.served import INSTRUCTION, KeptAnswers, describe_cost, fill_slots, make_batches
 from stepscope.eval.dialogues.slots import Slot, build_turns, plan_dialogue
 from stepscope.eval.dialogues.templates import write_text
 from stepscope.eval.served.chat import ChatClient, Endpoint
 
 Plan = tuple[Sample, tuple[Slot, ...]]
-Texts = Mapping[tuple[str, int], str]
-"""Texts of a model by video and number of the slot."""
+Texts = Mapping[tuple[str, int], str]  # of a model, by video and number of the slot
 
 
 def write_dialogues(options: DialoguesOptions) -> int:
@@ -93,14 +92,14 @@ def _list_left_out(split: Split) -> Iterator[tuple[str, str]]:
 
 def _ask_model(options: DialoguesOptions, out: Path, endpoint: Endpoint, plans: Sequence[Plan]) -> Texts:
     """Print the cost and return the texts of the served model; none with ``--estimate``."""
-    batches, kept = make_batches(plans), KeptTexts(out.with_name(f"{out.name}.answers.jsonl"))
-    print(f"{options.model}: {describe_cost(batches, kept, model=options.model)}", flush=True)
+    batches, kept = make_batches(plans), KeptAnswers(out.with_name(f"{out.name}.answers.jsonl"), model=options.model)
+    print(f"{options.model}: {describe_cost(batches, kept)}", flush=True)
     if options.estimate:
         return {}
     out.parent.mkdir(parents=True, exist_ok=True)
-    make_client, workers = partial(ChatClient, endpoint), min(options.workers, len(batches))
+    workers = min(options.workers, len(batches))
     with tqdm(total=len(batches), unit="request", dynamic_ncols=True) as bar:
-        return fill_slots(batches, kept, make_client, model=options.model, num_workers=workers, progress=bar.update)
+        return fill_slots(batches, kept, partial(ChatClient, endpoint), num_workers=workers, progress=bar.update)
 
 
 def _write(options: DialoguesOptions, out: Path, split: Split, plans: Sequence[Plan], texts: Texts) -> None:
@@ -110,25 +109,23 @@ def _write(options: DialoguesOptions, out: Path, split: Split, plans: Sequence[P
         words = [texts.get((sample.video_id, i)) or write_text(slot, sample) for i, slot in enumerate(slots)]
         written.append(replace(sample, turns=build_turns(sample, slots, words)))
     kinds = [slot.kind for _, slots in plans for slot in slots]
-    num_templates, num_questions = len(kinds) - len(texts), kinds.count("question") // 2
-    num_replaced = sum(turn.role != "update" for sample, _ in plans for turn in sample.turns)
+    counts = {
+        "videos": len(plans),
+        "turns": len(kinds),
+        "turns by templates": len(kinds) - len(texts),
+        "questions": kinds.count("question") // 2,
+        "earlier turns replaced": sum(turn.role != "update" for sample, _ in plans for turn in sample.turns),
+    }
     provenance = {
         "written_by": f"StepScope {version('stepscope')}",
         "reference_writer": options.model or "templates",
         "source": options.split.name,
         "source_sha256": split.digest,
         "source_provenance": split.provenance,
-        "rate": options.rate if options.questions is None else None,
-        "questions": options.questions,
-        "num_texts": len(kinds),
-        "num_texts_of_templates": num_templates,
-        "num_replaced_turns": num_replaced,
+        "rate": options.rate,
+        "questions_per_video": options.questions,
+        "counts": counts,
         **({"endpoint": options.endpoint, "instruction": INSTRUCTION} if options.endpoint else {}),
     }
     write_samples(out, written, file_format="manifest", provenance=provenance)
-    asked = "" if options.questions is None else f" of {options.questions * len(plans)}"
-    print(f"{format_count(len(plans), 'video')}, {len(kinds)} turns, {num_questions}{asked} questions: {out}")
-    if options.endpoint:
-        print(f"{len(texts)} turns by {options.model}, {num_templates} by templates")
-    if num_replaced:
-        print(f"{format_count(num_replaced, 'turn')} of {options.split} replaced")
+    print(f"{out}: {', '.join(f'{name} {count}' for name, count in counts.items())}")

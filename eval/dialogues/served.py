@@ -40,6 +40,9 @@ _USUAL_TOKENS: Final = 25
 """Tokens of a slot in an answer, for the estimate."""
 
 
+Messages = Sequence[Mapping[str, str]]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Batch:
     """The slots of one request, by their numbers in the video."""
@@ -56,12 +59,12 @@ class _Kept:
     text: str
 
 
-class KeptTexts:
-    """The answers of a model by prompt, in a file with a line each."""
+class KeptAnswers:
+    """The answers of models by prompt, in a file with a line each."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, model: str) -> None:
         """Read the file, if it exists, without the half line of a killed program. Raises ``ValueError``."""
-        self._path, self._lock = path, Lock()
+        self._path, self._model, self._lock = path, model, Lock()
         self._texts = dict[str, str]()
         if not path.exists():
             return
@@ -72,15 +75,19 @@ class KeptTexts:
         if rest:
             os.truncate(path, len(whole + end))
 
-    def find(self, key: str) -> str | None:
-        """Return the kept answer to a prompt."""
-        return self._texts.get(key)
+    def find(self, messages: Messages) -> str | None:
+        """Return the kept answer to a chat."""
+        return self._texts.get(self._key(messages))
 
-    def add(self, key: str, text: str) -> None:
+    def add(self, messages: Messages, text: str) -> None:
         """Keep an answer; a killed process loses none."""
+        key = self._key(messages)
         with self._lock, self._path.open("ab", buffering=0) as file:
             append_whole(file, (to_json({"key": key, "text": text}) + "\n").encode())
             self._texts[key] = text
+
+    def _key(self, messages: Messages) -> str:
+        return hashlib.sha256(to_json([self._model, *messages]).encode()).hexdigest()
 
 
 def make_batches(plans: Sequence[tuple[Sample, Sequence[Slot]]]) -> list[Batch]:
@@ -92,10 +99,10 @@ def make_batches(plans: Sequence[tuple[Sample, Sequence[Slot]]]) -> list[Batch]:
     ]
 
 
-def describe_cost(batches: Sequence[Batch], kept: KeptTexts, *, model: str) -> str:
+def describe_cost(batches: Sequence[Batch], kept: KeptAnswers) -> str:
     """Return the cost of the batches that are not kept, in one line; that of repeats is not known before."""
     asked = [(batch, _write_messages(batch, dict.fromkeys(batch.slots, ""))) for batch in batches]
-    asked = [(batch, messages) for batch, messages in asked if kept.find(_key(model, messages)) is None]
+    asked = [(batch, messages) for batch, messages in asked if kept.find(messages) is None]
     prompt_tokens = sum(len(message["content"]) for _, messages in asked for message in messages) // 4
     answer_tokens = _USUAL_TOKENS * sum(len(batch.slots) for batch, _ in asked)
     return (
@@ -106,10 +113,9 @@ def describe_cost(batches: Sequence[Batch], kept: KeptTexts, *, model: str) -> s
 
 def fill_slots(
     batches: Sequence[Batch],
-    kept: KeptTexts,
+    kept: KeptAnswers,
     make_client: Callable[[], ChatClient],
     *,
-    model: str,
     num_workers: int,
     progress: Callable[[], object] = lambda: None,
 ) -> dict[tuple[str, int], str]:
@@ -122,7 +128,7 @@ def fill_slots(
     def work(batch: Batch) -> Mapping[int, str]:
         client = clients.get()  # each is used by one thread at a time
         try:
-            return _fill(batch, kept, client, model=model)
+            return _fill(batch, kept, client)
         finally:
             clients.put(client)
 
@@ -139,17 +145,16 @@ def fill_slots(
     return texts
 
 
-def _fill(batch: Batch, kept: KeptTexts, client: ChatClient, *, model: str) -> Mapping[int, str]:
+def _fill(batch: Batch, kept: KeptAnswers, client: ChatClient) -> Mapping[int, str]:
     names, texts = NamedParts(batch.sample), dict[int, str]()
     problems = dict.fromkeys(batch.slots, "")
     for _ in range(ATTEMPTS):  # a prompt that is equal to the one before has a kept answer
         messages = _write_messages(batch, problems)
-        key = _key(model, messages)
-        answer = kept.find(key)
+        answer = kept.find(messages)
         if answer is None:
             try:
                 answer = client.complete(messages, max_tokens=_MAX_TOKENS).text
-                kept.add(key, answer)
+                kept.add(messages, answer)
             except NoAnswerError:  # it is asked again, also by a later command
                 answer = ""
         found = _read_texts(answer)
@@ -173,10 +178,6 @@ def _read_texts(answer: str) -> dict[int, str]:
         for name, text in (content.items() if isinstance(content, dict) else ())
         if name.isascii() and name.isdigit() and len(name) < 8 and isinstance(text, str)
     }
-
-
-def _key(model: str, messages: Sequence[Mapping[str, str]]) -> str:
-    return hashlib.sha256(to_json([model, *messages]).encode()).hexdigest()
 
 
 def _write_messages(batch: Batch, problems: Mapping[int, str]) -> list[dict[str, str]]:

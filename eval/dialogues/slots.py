@@ -10,14 +10,13 @@ from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate, groupby, islice, pairwise
-from typing import Final, Literal
+from typing import Final, Literal, get_args
 
 from stepscope.engine.dialogue import initial_state, parse_update
 from stepscope.engine.records import Step, frame_at
 from stepscope.eval.data.samples import Sample, Turn, turn_order
 
 Question = Literal["next", "done", "left"]
-QUESTIONS: Final[tuple[Question, ...]] = ("next", "done", "left")
 QUIET_S: Final = 1.5
 """Shortest time between a question and every other turn."""
 MAX_LISTED: Final = 3
@@ -29,7 +28,6 @@ class Moment:
     """What is known after the updates of a frame."""
 
     time_s: float
-    """Time of the last of them."""
     frame: int
     """-1 before the video."""
     started: tuple[Step, ...]
@@ -44,7 +42,6 @@ class Moment:
     """The latest completed steps, at most ``MAX_LISTED``, in the order of completion."""
     num_done: int
     num_left: int
-    """Steps that are not completed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,7 +72,6 @@ class Slot:
     begun: Step | None = None
     """Step that starts at this frame and that the assistant has not named as the next one."""
     question: Question | None = None
-    """What the user asks, and the assistant answers."""
     is_last: bool = False
     """Whether the dialogue ends here with a summary."""
 
@@ -148,20 +144,20 @@ def follow_updates(sample: Sample) -> Course:
 
 
 def plan_dialogue(sample: Sample, *, rate: float, num_questions: int | None = None) -> tuple[Slot, ...]:
-    """Return the slots of a video in the order of time.
+    """Return the slots of a video in the order of time; equal arguments give equal slots.
 
     ``rate`` is the chance of a user's question per step; ``num_questions`` is their number instead. There are fewer if
-    the video has too few quiet frames. The result depends on nothing but the sample and the arguments.
+    the video has too few quiet frames.
     """
     course, last_frame = follow_updates(sample), sample.num_frames - 1
     first = course.at(0)
     slots = [Slot(time_s=0.0, role="user", kind="goal", moment=first)] if sample.goal.strip() else []
     slots.append(Slot(time_s=first.time_s, role="assistant", kind="opening", moment=first))
     slots += filter(None, (_react(before, moment) for before, moment in pairwise(course.moments) if moment.frame > 0))
-    if frame_at(slots[-1].time_s, sample.fps) == last_frame:
+    moment, end_s = course.moments[-1], last_frame / sample.fps
+    if not moment.num_left or frame_at(slots[-1].time_s, sample.fps) == last_frame:
         slots[-1] = replace(slots[-1], is_last=True)
-    elif not slots[-1].is_last:
-        end_s, moment = last_frame / sample.fps, course.moments[-1]
+    else:
         slots.append(Slot(time_s=end_s, role="assistant", kind="summary", moment=moment, is_last=True))
     slots = _with_spans(slots, course)
     rng = random.Random(sample.video_id)
@@ -185,8 +181,7 @@ def _react(before: Moment, moment: Moment) -> Slot | None:
     begun = next((step for step in reversed(moment.started) if step != named and step in moment.open), None)
     if not moment.finished and begun is None:
         return None
-    is_last = not moment.num_left
-    return Slot(time_s=moment.time_s, role="assistant", kind="progress", moment=moment, begun=begun, is_last=is_last)
+    return Slot(time_s=moment.time_s, role="assistant", kind="progress", moment=moment, begun=begun)
 
 
 def _with_spans(slots: Sequence[Slot], course: Course) -> list[Slot]:
@@ -215,6 +210,6 @@ def _ask(sample: Sample, slots: Sequence[Slot], course: Course, count: int, rng:
             count -= 1
             time_s = frame / sample.fps
             occupy(time_s, time_s)
-            question = rng.choice(QUESTIONS)
+            question = rng.choice(get_args(Question))
             asked = Slot(time_s=time_s, role="user", kind="question", moment=course.at(frame), question=question)
             yield from (asked, replace(asked, role="assistant"))

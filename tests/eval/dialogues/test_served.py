@@ -17,7 +17,7 @@ import pytest
 from stepscope.app.cli.stepscope import main
 from stepscope.eval.data.loading import read_samples, read_split
 from stepscope.eval.dialogues.check import check_dialogue
-from stepscope.eval.dialogues.served import KeptTexts, fill_slots, make_batches
+from stepscope.eval.dialogues.served import KeptAnswers, fill_slots, make_batches
 from stepscope.eval.dialogues.slots import plan_dialogue
 from stepscope.eval.served.chat import ChatClient, Endpoint, ServedModelError
 from tests.support.paths import ASSETS, ROOT
@@ -71,8 +71,8 @@ def test_a_model_words_all_slots_with_its_origin_after_an_estimate(
     shown = capfd.readouterr().out
     assert "m: 0 requests" in shown
     split = read_split(out)
-    num_texts = split.provenance["num_texts"]
-    assert f"{num_texts} turns by m, 0 by templates" in shown
+    num_texts = split.provenance["counts"]["turns"]
+    assert f"videos 8, turns {num_texts}, turns by templates 0, questions 16, earlier turns replaced 62\n" in shown
     assert split.reference_writer == "m"
     assert "Never mention times" in split.provenance["instruction"]
     spoken = [turn for sample in split.samples for turn in sample.turns if turn.role != "update"]
@@ -122,8 +122,8 @@ def test_texts_that_do_not_fit_are_asked_again_with_the_reason(
     for is_stubborn in (False, True):
         with serve_chat(ModelServer(answers=[], respond=spoil(change if is_stubborn else relent))) as server:
             client = partial(ChatClient, Endpoint(url=server.url, model="m"))
-            kept = KeptTexts(tmp_path / f"{is_stubborn}.jsonl")
-            texts = fill_slots(batches, kept, client, model="m", num_workers=1)
+            kept = KeptAnswers(tmp_path / f"{is_stubborn}.jsonl", model="m")
+            texts = fill_slots(batches, kept, client, num_workers=1)
         assert f"Your last text did not fit: it {problem}" in server.requests[1]["messages"][1]["content"]
         assert len(server.requests) == 2, "an equal prompt would give an equal answer"
         refused = set(read_slots(server.requests[1]))
@@ -140,9 +140,9 @@ def test_templates_write_and_count_what_a_model_never_gets_right(
         assert run(server, tmp_path / "out.json") == 0
     shown = capfd.readouterr().out
     split = read_split(tmp_path / "out.json")
-    num_texts, num_templates = split.provenance["num_texts"], split.provenance["num_texts_of_templates"]
+    num_texts, num_templates = split.provenance["counts"]["turns"], split.provenance["counts"]["turns by templates"]
     assert num_templates >= num_texts - 1
-    assert f"{num_texts - num_templates} turns by m, {num_templates} by templates" in shown
+    assert f"turns {num_texts}, turns by templates {num_templates}, " in shown
     assert main(["dialogues", str(tmp_path / "out.json"), "--check"]) == 0
 
 
@@ -165,11 +165,11 @@ def test_a_late_answer_is_asked_for_again_and_a_dead_endpoint_ends_the_command(t
     with serve_chat(ModelServer(answers=[], respond=respond)) as server:
         endpoint = Endpoint(url=server.url, model="m", timeout_s=0.2)
         client = partial(ChatClient, endpoint, sleep=wait)
-        kept = KeptTexts(tmp_path / "kept.jsonl")
-        texts = fill_slots(batches, kept, client, model="m", num_workers=1)
+        kept = KeptAnswers(tmp_path / "kept.jsonl", model="m")
+        texts = fill_slots(batches, kept, client, num_workers=1)
         assert (len(texts), waits) == (len(batches[0].slots), [1.0])
     with pytest.raises(ServedModelError, match="gives no answer"):
-        fill_slots(batches, KeptTexts(tmp_path / "none.jsonl"), client, model="m", num_workers=2)
+        fill_slots(batches, KeptAnswers(tmp_path / "none.jsonl", model="m"), client, num_workers=2)
 
 
 def test_a_killed_command_continues_without_asking_twice(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:

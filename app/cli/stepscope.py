@@ -46,7 +46,7 @@ STEPSCOPE = Group(
         "recover": EVALUATION["recover"],
         "dialogues": Command(
             "write the dialogues of annotated videos, or check some",
-            "eval.dialogues.options:DialoguesOptions",
+            "eval.dialogues.commands:DialoguesOptions",
             "eval.dialogues.commands:write_dialogues",
         ),
         "train": EVALUATION["train"],

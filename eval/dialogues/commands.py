@@ -2,19 +2,21 @@
 
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
+from typing import ClassVar
 
 from tqdm import tqdm
+from tyro.conf import Positional
 
+from stepscope.engine.cli.program import Options
 from stepscope.engine.plurals import format_count
 from stepscope.eval.data.loading import read_split
 from stepscope.eval.data.samples import InvalidSample, Sample, Split
 from stepscope.eval.data.writers import write_samples
 from stepscope.eval.dialogues.check import check_dialogue
-from stepscope.eval.dialogues.options import DialoguesOptions
 from stepscope.eval.dialogues.served import INSTRUCTION, KeptAnswers, describe_cost, fill_slots, make_batches
 from stepscope.eval.dialogues.slots import Slot, build_turns, plan_dialogue
 from stepscope.eval.dialogues.templates import write_text
@@ -22,6 +24,37 @@ from stepscope.eval.served.chat import ChatClient, Endpoint
 
 Plan = tuple[Sample, tuple[Slot, ...]]
 Texts = Mapping[tuple[str, int], str]  # of a model, by video and number of the slot
+
+
+@dataclass(frozen=True, kw_only=True)
+class DialoguesOptions(Options):
+    """Write a dialogue for each video of a split from its steps and updates, or check the dialogues of a split."""
+
+    stop_message: ClassVar[str] = "stopped; no split was written; the same command asks for missing answers only"
+
+    split: Positional[Path]
+    """Split with steps and updates; its user and assistant turns are replaced."""
+    out: Path | None = None
+    """Manifest to write. Answers of a model are kept beside it, in OUT.answers.jsonl."""
+    rate: float = 0.2
+    """Chance of a question of the user per step: 0 for none, 0.4 for many."""
+    questions: int | None = None
+    """Questions in each video, instead of --rate."""
+    endpoint: str = ""
+    """Served model that words the turns, instead of templates: the base address of an OpenAI-compatible endpoint, such
+    as http://localhost:8000/v1. The key is read from $STEPSCOPE_API_KEY or $OPENAI_API_KEY."""
+    model: str = ""
+    """Name of the served model."""
+    workers: int = 4
+    """With --endpoint: requests at a time."""
+    timeout_s: float = 60.0
+    """With --endpoint: time limit of a request, in seconds."""
+    retries: int = 3
+    """With --endpoint: repeats of a request that fails."""
+    estimate: bool = False
+    """With --endpoint: print the number of requests and tokens, and stop."""
+    check: bool = False
+    """Write nothing: print what the dialogues of the split say before it is known, and steps that do not exist."""
 
 
 def write_dialogues(options: DialoguesOptions) -> int:
@@ -58,8 +91,9 @@ def _check_options(options: DialoguesOptions) -> Endpoint | None:
         return None
     if not options.endpoint or not options.model.strip():
         raise ValueError("a served model needs both --endpoint and --model")
-    limits = {"timeout_s": options.timeout_s, "num_retries": options.retries}
-    endpoint = Endpoint(url=options.endpoint, model=options.model, **limits)
+    endpoint = Endpoint(
+        url=options.endpoint, model=options.model, timeout_s=options.timeout_s, num_retries=options.retries
+    )
     if endpoint.is_stream:
         raise ValueError(f"--endpoint must be an http:// or https:// address; got {options.endpoint}")
     return endpoint
@@ -69,11 +103,9 @@ def _check(split: Split) -> int:
     """Print the findings, and in how many videos steps are not checked; return 1 if there are any findings."""
     num_findings = 0
     for entry in split.entries:
-        for finding in (
-            [f"cannot be read: {entry.reason}"] if isinstance(entry, InvalidSample) else check_dialogue(entry)
-        ):
-            print(finding)
-            num_findings += 1
+        lines = [f"cannot be read: {entry.reason}"] if isinstance(entry, InvalidSample) else [*check_dialogue(entry)]
+        num_findings += len(lines)
+        print(*lines, sep="\n", end="\n" * bool(lines))
     num_unknown = sum(all(turn.role != "update" for turn in sample.turns) for sample in split.samples)
     remark = f"; without updates, steps are not checked in {num_unknown} of them" if num_unknown else ""
     print(f"{format_count(num_findings, 'finding')} in {format_count(len(split.entries), 'video')}{remark}")
@@ -111,6 +143,7 @@ def _write(options: DialoguesOptions, out: Path, split: Split, plans: Sequence[P
     kinds = [slot.kind for _, slots in plans for slot in slots]
     counts = {
         "videos": len(plans),
+        "videos left out": len(split.entries) - len(plans),
         "turns": len(kinds),
         "turns by templates": len(kinds) - len(texts),
         "questions": kinds.count("question") // 2,

@@ -1,19 +1,16 @@
 """A served model as the writer of dialogues: it fills numbered slots, each with the facts of its time, and no times.
 
-Every text is checked; what does not fit is asked again with the reason, and then written by the templates. Answers are
-kept in a file as they come, by their prompt, so that no question is asked twice.
+Every text is checked. A text that does not fit is asked for again with the reason, then the templates write it.
 """
 
 import hashlib
 import os
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from queue import SimpleQueue
 from threading import Lock
-from typing import Any, Final
+from typing import Final
 
 from stepscope.engine.io.files import append_whole, load_json, open_file, to_json
 from stepscope.engine.io.json_records import parse_record, reading
@@ -41,14 +38,8 @@ _USUAL_TOKENS: Final = 25
 
 
 Messages = Sequence[Mapping[str, str]]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Batch:
-    """The slots of one request, by their numbers in the video."""
-
-    sample: Sample
-    slots: Mapping[int, Slot]
+Batch = tuple[Sample, Mapping[int, Slot]]
+"""A video, and the slots of one request by their numbers in the video."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,7 +84,7 @@ class KeptAnswers:
 def make_batches(plans: Sequence[tuple[Sample, Sequence[Slot]]]) -> list[Batch]:
     """Return the requests for the slots of all videos."""
     return [
-        Batch(sample=sample, slots=dict(enumerate(slots[first : first + MAX_SLOTS], start=first)))
+        (sample, dict(enumerate(slots[first : first + MAX_SLOTS], start=first)))
         for sample, slots in plans
         for first in range(0, len(slots), MAX_SLOTS)
     ]
@@ -101,10 +92,10 @@ def make_batches(plans: Sequence[tuple[Sample, Sequence[Slot]]]) -> list[Batch]:
 
 def describe_cost(batches: Sequence[Batch], kept: KeptAnswers) -> str:
     """Return the cost of the batches that are not kept, in one line; that of repeats is not known before."""
-    asked = [(batch, _write_messages(batch, dict.fromkeys(batch.slots, ""))) for batch in batches]
-    asked = [(batch, messages) for batch, messages in asked if kept.find(messages) is None]
-    prompt_tokens = sum(len(message["content"]) for _, messages in asked for message in messages) // 4
-    answer_tokens = _USUAL_TOKENS * sum(len(batch.slots) for batch, _ in asked)
+    chats = {id(batch): _write_messages(batch, dict.fromkeys(batch[1], "")) for batch in batches}
+    asked = [batch for batch in batches if kept.find(chats[id(batch)]) is None]
+    prompt_tokens = sum(len(message["content"]) for batch in asked for message in chats[id(batch)]) // 4
+    answer_tokens = _USUAL_TOKENS * sum(len(slots) for _, slots in asked)
     return (
         f"{format_count(len(asked), 'request')}, about {prompt_tokens:,} tokens of prompts and {answer_tokens:,} of "
         f"answers; at most {ATTEMPTS} times as much if texts are refused"
@@ -119,23 +110,10 @@ def fill_slots(
     num_workers: int,
     progress: Callable[[], object] = lambda: None,
 ) -> dict[tuple[str, int], str]:
-    """Return the texts that fit, by video and slot. ``progress`` is called after each batch.
-
-    Raises ``ServedModelError`` if the endpoint gives no response; the answers so far are kept.
-    """
-    texts, clients = dict[tuple[str, int], str](), SimpleQueue[ChatClient]()
-
-    def work(batch: Batch) -> Mapping[int, str]:
-        client = clients.get()  # each is used by one thread at a time
-        try:
-            return _fill(batch, kept, client)
-        finally:
-            clients.put(client)
-
-    with ExitStack() as stack, ThreadPoolExecutor(num_workers) as pool:
-        for _ in range(num_workers):
-            clients.put(stack.enter_context(make_client()))
-        futures = {pool.submit(work, batch): batch.sample.video_id for batch in batches}
+    """Return the texts that fit, by video and slot; raise ``ServedModelError`` if the endpoint gives no response."""
+    texts = dict[tuple[str, int], str]()
+    with ThreadPoolExecutor(num_workers) as pool:
+        futures = {pool.submit(_fill, batch, kept, make_client): batch[0].video_id for batch in batches}
         try:
             for future in as_completed(futures):
                 texts |= {(futures[future], number): text for number, text in future.result().items()}
@@ -145,47 +123,45 @@ def fill_slots(
     return texts
 
 
-def _fill(batch: Batch, kept: KeptAnswers, client: ChatClient) -> Mapping[int, str]:
-    names, texts = NamedParts(batch.sample), dict[int, str]()
-    problems = dict.fromkeys(batch.slots, "")
+def _fill(batch: Batch, kept: KeptAnswers, make_client: Callable[[], ChatClient]) -> Mapping[int, str]:
+    (sample, slots), texts = batch, dict[int, str]()
+    names, problems = NamedParts(sample), dict.fromkeys(slots, "")
     for _ in range(ATTEMPTS):  # a prompt that is equal to the one before has a kept answer
         messages = _write_messages(batch, problems)
         answer = kept.find(messages)
         if answer is None:
             try:
-                answer = client.complete(messages, max_tokens=_MAX_TOKENS).text
+                with make_client() as client:  # of this thread
+                    answer = client.complete(messages, max_tokens=_MAX_TOKENS).text
                 kept.add(messages, answer)
             except NoAnswerError:  # it is asked again, also by a later command
                 answer = ""
         found = _read_texts(answer)
-        problems = {number: find_problem(found.get(number, ""), batch.slots[number], names) for number in problems}
-        texts |= {number: found[number].strip() for number, problem in problems.items() if not problem}
+        problems = {number: find_problem(found.get(str(number), ""), slots[number], names) for number in problems}
+        texts |= {number: found[str(number)].strip() for number, problem in problems.items() if not problem}
         problems = {number: problem for number, problem in problems.items() if problem}
         if not problems:
             break
     return texts
 
 
-def _read_texts(answer: str) -> dict[int, str]:
+def _read_texts(answer: str) -> dict[str, str]:
     """Return the texts of an answer by slot; none for an answer without a JSON object."""
     start, end = answer.find("{"), answer.rfind("}")
     try:
-        content: Any = load_json(answer[start : end + 1]) if 0 <= start < end else {}
+        content = load_json(answer[start : end + 1])
     except ValueError:
         return {}
-    return {
-        int(name): text
-        for name, text in (content.items() if isinstance(content, dict) else ())
-        if name.isascii() and name.isdigit() and len(name) < 8 and isinstance(text, str)
-    }
+    return {name: text for name, text in content.items() if isinstance(text, str)} if isinstance(content, dict) else {}
 
 
 def _write_messages(batch: Batch, problems: Mapping[int, str]) -> list[dict[str, str]]:
     """Return the chat that asks for some slots; each problem is that of the text before."""
-    lines = [f"Goal: {_quote(batch.sample.goal)}"]
+    sample, slots = batch
+    lines = [f"Goal: {_quote(sample.goal)}"]
     for number, problem in problems.items():
         remark = f" Your last text did not fit: it {problem}." if problem else ""
-        lines.append(f"{number}. {_describe_slot(batch.slots[number], batch.sample)}{remark}")
+        lines.append(f"{number}. {_describe_slot(slots[number], sample)}{remark}")
     return [{"role": "system", "content": INSTRUCTION}, {"role": "user", "content": "\n".join(lines)}]
 
 

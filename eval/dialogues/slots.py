@@ -33,7 +33,7 @@ class Moment:
     started: tuple[Step, ...]
     finished: tuple[Step, ...]
     mistakes: tuple[tuple[Step, str], ...]
-    """Steps that are finished at this frame and went wrong, each with its cause."""
+    """Those of the finished steps that went wrong, each with its cause."""
     open: tuple[Step, ...]
     """Steps in progress, in the order of their starts."""
     next: Step | None

@@ -72,7 +72,10 @@ def test_a_model_words_all_slots_with_its_origin_after_an_estimate(
     assert "m: 0 requests" in shown
     split = read_split(out)
     num_texts = split.provenance["counts"]["turns"]
-    assert f"videos 8, turns {num_texts}, turns by templates 0, questions 16, earlier turns replaced 62\n" in shown
+    assert (
+        f"videos 8, videos left out 0, turns {num_texts}, turns by templates 0, questions 16, earlier turns replaced 62\n"
+        in shown
+    )
     assert split.reference_writer == "m"
     assert "Never mention times" in split.provenance["instruction"]
     spoken = [turn for sample in split.samples for turn in sample.turns if turn.role != "update"]
@@ -118,7 +121,7 @@ def test_texts_that_do_not_fit_are_asked_again_with_the_reason(
 
     sample = next(one for one in read_samples(SPLIT) if one.goal == "build the house")
     batches = make_batches([(sample, plan_dialogue(sample, rate=0.4))])
-    num_slots = sum(len(batch.slots) for batch in batches)
+    num_slots = sum(len(slots) for _, slots in batches)
     for is_stubborn in (False, True):
         with serve_chat(ModelServer(answers=[], respond=spoil(change if is_stubborn else relent))) as server:
             client = partial(ChatClient, Endpoint(url=server.url, model="m"))
@@ -167,7 +170,7 @@ def test_a_late_answer_is_asked_for_again_and_a_dead_endpoint_ends_the_command(t
         client = partial(ChatClient, endpoint, sleep=wait)
         kept = KeptAnswers(tmp_path / "kept.jsonl", model="m")
         texts = fill_slots(batches, kept, client, num_workers=1)
-        assert (len(texts), waits) == (len(batches[0].slots), [1.0])
+        assert (len(texts), waits) == (len(batches[0][1]), [1.0])
     with pytest.raises(ServedModelError, match="gives no answer"):
         fill_slots(batches, KeptAnswers(tmp_path / "none.jsonl", model="m"), client, num_workers=2)
 

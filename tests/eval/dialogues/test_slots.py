@@ -170,7 +170,7 @@ def test_the_command_writes_the_same_split_again_with_its_origin_and_counts(
         assert main(["dialogues", str(source), "--out", str(out), "--rate", rate]) == 1
     shown = capfd.readouterr()
     assert "left out: none: it has no steps with updates" in shown.err
-    assert "videos 3, turns 31, turns by templates 31, questions 5, " in shown.out
+    assert "videos 3, videos left out 1, turns 31, turns by templates 31, questions 5, " in shown.out
     assert "earlier turns replaced 26\n" in shown.out
     assert first.read_bytes() == second.read_bytes() != third.read_bytes()
     split = read_split(first)

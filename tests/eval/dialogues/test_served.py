@@ -72,10 +72,7 @@ def test_a_model_words_all_slots_with_its_origin_after_an_estimate(
     assert "m: 0 requests" in shown
     split = read_split(out)
     num_texts = split.provenance["counts"]["turns"]
-    assert (
-        f"videos 8, videos left out 0, turns {num_texts}, turns by templates 0, questions 16, earlier turns replaced 62\n"
-        in shown
-    )
+    assert f"turns {num_texts}, turns by templates 0, questions 16, earlier turns replaced 62\n" in shown
     assert split.reference_writer == "m"
     assert "Never mention times" in split.provenance["instruction"]
     spoken = [turn for sample in split.samples for turn in sample.turns if turn.role != "update"]

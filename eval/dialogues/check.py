@@ -16,13 +16,14 @@ MAX_CHARS: Final = 400
 GOAL: Final = ""
 """The goal among the named parts of a text; it is known from the start."""
 _WORD: Final = re.compile(r"[^\W_]+")
-_CLOCK: Final = re.compile(r"(?<![\d:.])(?:\d{1,2}:)?\d{1,2}:[0-5]\d(?!\d)")
-_AT: Final = re.compile(r"\b(?:at|until|after|from|second|by) (\d+(?:\.\d+)?) ?(?:s|sec|seconds)\b", re.IGNORECASE)
-_DURATION: Final = re.compile(r"\b\d+(?:\.\d+)? ?(?:s|secs?|seconds?|min|minutes?|ms|frames?)\b", re.IGNORECASE)
-_STEP_NUMBER: Final = re.compile(r"\bsteps? (?:no\. ?|number )?(\d{1,6})\b", re.IGNORECASE)
+_CLOCK: Final = re.compile(r"(?<![\d:.])(?:[0-9]{1,2}:[0-5][0-9]|[0-9]{1,3}):[0-5][0-9](?!\d|:\d)")
+_SECONDS: Final = r"([0-9]+(?:\.[0-9]+)?) ?(?:s|secs?|seconds?)\b"
+_AT: Final = re.compile(rf"\b(?:at|until|after|from|by) {_SECONDS}", re.IGNORECASE)
+_DURATION: Final = re.compile(rf"\b{_SECONDS}|[0-9] ?(?:min|minutes?|ms|frames?)\b", re.IGNORECASE)
+_STEP_NUMBER: Final = re.compile(r"\bsteps? (?:no\. ?|number )?([0-9]{1,6})\b", re.IGNORECASE)
 _ASKED_LEFT: Final = re.compile(r"\bhow many steps\b.*\b(?:left|still|remain)", re.IGNORECASE)
 _COUNTS: Final = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
-_NUM_STEPS: Final = re.compile(rf"\b(\d{{1,6}}|{'|'.join(_COUNTS)}) (?:more )?steps?\b", re.IGNORECASE)
+_NUM_STEPS: Final = re.compile(rf"\b([0-9]{{1,6}}|{'|'.join(_COUNTS)}) (?:more )?steps?\b", re.IGNORECASE)
 
 
 class NamedParts:
@@ -45,18 +46,16 @@ class NamedParts:
     def find(self, text: str) -> tuple[list[set[str]], str]:
         """Return the parts that each name in a text may mean, and the text without the names."""
         words = list(_WORD.finditer(text))
+        keys = [word[0].lower() for word in words]
         named, rest = list[set[str]](), list[str]()
         first = end = 0
         while first < len(words):
-            names = (
-                (size, " ".join(word[0].lower() for word in words[first : first + size])) for size in self._lengths
-            )
-            size, name = next(((size, name) for size, name in names if name in self._parts), (1, ""))
-            if name:
-                named.append(self._parts[name])
+            sizes = (size for size in self._lengths if " ".join(keys[first : first + size]) in self._parts)
+            if size := next(sizes, 0):
+                named.append(self._parts[" ".join(keys[first : first + size])])
                 rest.append(text[end : words[first].start()])
                 end = words[min(first + size, len(words)) - 1].end()
-            first += size
+            first += size or 1
         return named, "…".join([*rest, text[end:]])
 
     def find_early(self, named: Sequence[set[str]], frame: int) -> list[set[str]]:

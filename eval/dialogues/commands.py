@@ -41,8 +41,8 @@ class DialoguesOptions(Options):
     questions: int | None = None
     """Questions in each video, instead of --rate."""
     endpoint: str = ""
-    """Served model that words the turns, instead of templates: the base address of an OpenAI-compatible endpoint, such
-    as http://localhost:8000/v1. The key is read from $STEPSCOPE_API_KEY or $OPENAI_API_KEY."""
+    """Served model in place of the templates: an OpenAI-compatible endpoint, such as http://localhost:8000/v1. The key
+    is read from $STEPSCOPE_API_KEY or $OPENAI_API_KEY."""
     model: str = ""
     """Name of the served model."""
     workers: int = 4
@@ -64,11 +64,8 @@ def write_dialogues(options: DialoguesOptions) -> int:
     if options.out is None:
         return _check(split)
     left_out = dict(_list_left_out(split))
-    plans = [
-        (sample, plan_dialogue(sample, rate=options.rate, num_questions=options.questions))
-        for sample in split.samples
-        if sample.video_id not in left_out
-    ]
+    samples = [sample for sample in split.samples if sample.video_id not in left_out]
+    plans = [(one, plan_dialogue(one, rate=options.rate, num_questions=options.questions)) for one in samples]
     if not plans:
         raise ValueError(f"no video of {options.split} has steps with updates; name an annotated split")
     texts = {} if endpoint is None else _ask_model(options, options.out, endpoint, plans)
@@ -118,8 +115,6 @@ def _list_left_out(split: Split) -> Iterator[tuple[str, str]]:
             yield entry.video_id, entry.reason
         elif all(turn.role != "update" for turn in entry.turns):
             yield entry.video_id, "it has no steps with updates"
-        elif not entry.has_reference:
-            yield entry.video_id, "its updates are a model's own, not a reference"
 
 
 def _ask_model(options: DialoguesOptions, out: Path, endpoint: Endpoint, plans: Sequence[Plan]) -> Texts:

@@ -31,12 +31,8 @@ MAX_SLOTS: Final = 20
 """Slots of one request."""
 ATTEMPTS: Final = 3
 """Requests for a slot before the templates write it."""
-_MAX_TOKENS: Final = 4096
-"""Of an answer with its reasoning; a model that does not think stops after the texts."""
-_USUAL_TOKENS: Final = 25
-"""Tokens of a slot in an answer, for the estimate."""
-
-
+_MAX_TOKENS: Final = 4096  # of an answer with its reasoning
+_USUAL_TOKENS: Final = 25  # of a slot in an answer, for the estimate
 Messages = Sequence[Mapping[str, str]]
 Batch = tuple[Sample, Mapping[int, Slot]]
 """A video, and the slots of one request by their numbers in the video."""
@@ -92,10 +88,10 @@ def make_batches(plans: Sequence[tuple[Sample, Sequence[Slot]]]) -> list[Batch]:
 
 def describe_cost(batches: Sequence[Batch], kept: KeptAnswers) -> str:
     """Return the cost of the batches that are not kept, in one line; that of repeats is not known before."""
-    chats = {id(batch): _write_messages(batch, dict.fromkeys(batch[1], "")) for batch in batches}
-    asked = [batch for batch in batches if kept.find(chats[id(batch)]) is None]
-    prompt_tokens = sum(len(message["content"]) for batch in asked for message in chats[id(batch)]) // 4
-    answer_tokens = _USUAL_TOKENS * sum(len(slots) for _, slots in asked)
+    chats = [(_write_messages(batch, dict.fromkeys(batch[1], "")), len(batch[1])) for batch in batches]
+    asked = [(messages, num_slots) for messages, num_slots in chats if kept.find(messages) is None]
+    prompt_tokens = sum(len(message["content"]) for messages, _ in asked for message in messages) // 4
+    answer_tokens = _USUAL_TOKENS * sum(num_slots for _, num_slots in asked)
     return (
         f"{format_count(len(asked), 'request')}, about {prompt_tokens:,} tokens of prompts and {answer_tokens:,} of "
         f"answers; at most {ATTEMPTS} times as much if texts are refused"

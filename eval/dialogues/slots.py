@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from itertools import accumulate, groupby, islice, pairwise
 from typing import Final, Literal, get_args
 
-from stepscope.engine.dialogue import initial_state, parse_update
+from stepscope.engine.dialogue import STATES, TRANSITIONS, initial_state, parse_update
 from stepscope.engine.records import Step, frame_at
 from stepscope.eval.data.samples import Sample, Turn, turn_order
 
@@ -88,11 +88,7 @@ class Slot:
 
 
 def follow_updates(sample: Sample) -> Course:
-    """Return the course of a video by its updates. Without a graph, a step can start when all before it have started.
-
-    Worked example: with the recipe S1, S2, S3 and the starts of S1 at frame 2 and of S3 at frame 7, S2 is known from
-    frame 2 on, and S3 from frame 7.
-    """
+    """Return the course of a video by its updates. Without a graph, a step can start when all before it have."""
     updates = [
         (frame_at(turn.time_s, sample.fps), turn, update)
         for turn in sample.turns
@@ -113,18 +109,15 @@ def follow_updates(sample: Sample) -> Course:
         ready_at = list(accumulate(begun_at.values(), max, initial=-1.0))[:-1]
     known_at = {step: min(ready, begun_at[step]) for step, ready in zip(state, ready_at, strict=True)}
     names = {step.id: step for step in sample.steps}
-    waiting = {step: names[step] for step, value in state.items() if value == "not_started"}
-    opened = {step: names[step] for step, value in state.items() if value == "in_progress"}
-    completed = {step: names[step] for step, value in state.items() if value == "completed"}
+    by_state = {value: {step: names[step] for step in state if state[step] == value} for value in STATES}
+    opened, completed = by_state["in_progress"], by_state["completed"]
     moments = list[Moment]()
-    for frame, group in [
-        (-1, []),
-        *((frame, list(group)) for frame, group in groupby(updates, key=lambda one: one[0])),
-    ]:
+    groups = [(frame, list(group)) for frame, group in groupby(updates, key=lambda one: one[0])]
+    for frame, group in [(-1, []), *groups]:
         for _, _, update in group:
-            for steps in (waiting, opened, completed):
+            for steps in by_state.values():
                 steps.pop(update.step_id, None)
-            (opened if update.transition == "start" else completed)[update.step_id] = names[update.step_id]
+            by_state[TRANSITIONS[update.transition][1]][update.step_id] = names[update.step_id]
         ends = [(names[update.step_id], turn) for _, turn, update in group if update.transition == "complete"]
         moments.append(
             Moment(
@@ -134,7 +127,7 @@ def follow_updates(sample: Sample) -> Course:
                 finished=tuple(step for step, _ in ends),
                 mistakes=tuple((step, turn.cause) for step, turn in ends if turn.cause),
                 open=tuple(opened.values()),
-                next=next((step for step in waiting.values() if known_at[step.id] <= frame), None),
+                next=next((step for step in by_state["not_started"].values() if known_at[step.id] <= frame), None),
                 last_done=tuple(islice(reversed(completed.values()), MAX_LISTED))[::-1],
                 num_done=len(completed),
                 num_left=len(names) - len(completed),
@@ -201,8 +194,9 @@ def _ask(sample: Sample, slots: Sequence[Slot], course: Course, count: int, rng:
         end = max(first, min(sample.num_frames, math.ceil(end_s * sample.fps + gap)))
         is_quiet[first:end] = bytes(end - first)
 
-    for one in (*slots, *course.moments):
-        occupy(one.time_s, (isinstance(one, Slot) and one.end_s) or one.time_s)
+    times = [(slot.time_s, slot.end_s) for slot in slots] + [(moment.time_s, None) for moment in course.moments]
+    for start_s, end_s in times:
+        occupy(start_s, end_s or start_s)
     frames = [frame for frame in range(sample.num_frames) if is_quiet[frame]]
     rng.shuffle(frames)
     for frame in frames:

@@ -15,7 +15,6 @@ WORDINGS: Final[Mapping[str, tuple[str, ...]]] = {
         "All right. Begin with this: {next}.",
         "The first step is this: {next}.",
     ),
-    "resumed": ("Let's go on with this: {open}.", "You are at this step: {open}."),
     "praise": ("Good.", "Well done.", "That is right.", "Nice work."),
     "mistake": ("Wait, a mistake in “{step}”: {cause}.", "Careful, “{step}” went wrong: {cause}."),
     "next": ("Now {next}.", "Next, {next}.", "The next step is this: {next}."),
@@ -26,15 +25,13 @@ WORDINGS: Final[Mapping[str, tuple[str, ...]]] = {
     "ask next": ("What is next?", "What do I do now?", "What should I do next?"),
     "ask done": ("What have I done so far?", "Which steps are done?"),
     "ask left": ("How many steps are left?", "How many steps do I still have to do?"),
-    "say next": ("Next, {next}.", "The next step is this: {next}."),
-    "say open": ("Finish this: {open}.", "You are still at this step: {open}."),
-    "say nothing next": ("Nothing, all steps are done.",),
-    "say done": ("You have done this: {listed}.", "Done so far: {listed}."),
-    "say done many": ("{done} steps are done, the last one was this: {last}.",),
-    "say nothing done": ("No step is done yet.", "Nothing is done yet."),
-    "say left": ("{left} steps are left.", "You still have {left} steps to do."),
-    "say one left": ("1 step is left.", "You still have 1 step to do."),
-    "say nothing left": ("No step is left.", "You have done them all."),
+    "nothing next": ("Nothing, all steps are done.",),
+    "done": ("You have done this: {listed}.", "Done so far: {listed}."),
+    "done many": ("{done} steps are done, the last one was this: {last}.",),
+    "nothing done": ("No step is done yet.", "Nothing is done yet."),
+    "left": ("{left} steps are left.", "You still have {left} steps to do."),
+    "one left": ("1 step is left.", "You still have 1 step to do."),
+    "nothing left": ("No step is left.", "You have done them all."),
 }
 
 
@@ -65,13 +62,12 @@ def _list_parts(slot: Slot) -> list[str]:
     if slot.kind == "goal":
         return ["goal"]
     if slot.question is not None:
-        return [f"ask {slot.question}" if slot.role == "user" else f"say {_name_answer(slot)}"]
+        return [f"ask {slot.question}" if slot.role == "user" else _name_answer(slot)]
     names = ["praise"] if slot.kind == "progress" and moment.finished and not moment.mistakes else []
     if slot.begun is not None:
         names.append("begun")
     elif slot.kind != "summary" and (moment.open or moment.next):
-        is_opening = slot.kind == "opening"
-        names.append(("resumed" if is_opening else "open") if moment.open else "opening" if is_opening else "next")
+        names.append("open" if moment.open else "opening" if slot.kind == "opening" else "next")
     if slot.is_last or not moment.num_left:
         names.append("unfinished" if moment.num_left else "finished")
     return names

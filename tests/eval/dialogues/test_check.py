@@ -36,6 +36,7 @@ def dialogue(time_s: float, text: str, *, question: str = "") -> Sample:
         (1.0, "Go on until 0:08.", "names the later time 8 s"),
         (1.0, "You finish at 7.5 seconds.", "names the later time 7.5 s"),
         (8.0, "You began at 0:02; wait 20 minutes.", ""),
+        (8.0, "Not 1:75:10, 0:99, 9999:00 or ٣:٠٩.", ""),
         (8.0, "Step 3 is next, not step 4.", "names step 4 of 3"),
     ],
 )

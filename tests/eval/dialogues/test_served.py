@@ -207,6 +207,7 @@ def test_a_killed_command_continues_without_asking_twice(tmp_path: Path, capfd: 
         assert run(server, tmp_path / "whole.json", "--workers", "3") == 0
     assert out.read_bytes() == (tmp_path / "whole.json").read_bytes()
     assert kept.read_bytes().count(b"\n") == 8
+    assert run(server, out, "--estimate") == 0, "the half line is gone"
     kept.write_text("{}\n")
     assert run(server, out) == 2
     assert f"{kept} cannot be read" in capfd.readouterr().err

@@ -42,7 +42,13 @@ def said(sample: Sample) -> dict[float, str]:
     return {turn.time_s: turn.text for turn in write(sample).turns if turn.role == "assistant"}
 
 
-@pytest.mark.parametrize("sample", BUNDLED, ids=lambda sample: sample.video_id)
+def with_graph(sample: Sample) -> Sample:
+    """Return a sample in which each step comes after the one before the last in the recipe."""
+    after = {step.id: (sample.steps[i].id,) for i, step in enumerate(sample.steps[2:])}
+    return replace(sample, video_id=f"{sample.video_id}-graph", after=after)
+
+
+@pytest.mark.parametrize("sample", [*BUNDLED, *map(with_graph, BUNDLED)], ids=lambda sample: sample.video_id)
 def test_no_text_depends_on_what_comes_later(sample: Sample) -> None:
     whole = write(sample)
     names = NamedParts(sample)
@@ -102,11 +108,20 @@ def test_a_step_that_is_not_the_next_one_is_named_when_it_starts() -> None:
     assert "All 3 steps" not in " ".join(texts.values())
 
 
+def test_a_step_that_starts_beside_another_one_is_named() -> None:
+    texts = said(annotated("1 S1->start", "3 S2->start", "5 S1->complete", "8 S2->complete"))
+    assert "pour milk" in texts[3.0]
+    assert "pour milk" in texts[5.0]
+    assert "stir" in texts[8.0]
+
+
 def test_the_next_step_follows_the_graph_of_the_recipe() -> None:
     sample = annotated("1 S1->start", "3 S1->complete", after={"S2": ("S3",), "S1": ()})
     assert "stir" in said(sample)[3.0]
     assert follow_updates(sample).known_at == {"S1": -1, "S2": math.inf, "S3": -1}
     assert "pour milk" not in "".join(said(sample).values())
+    texts = said(annotated("1 S1->start", "3 S1->complete", "4 S3->start", "5 S3->complete", after={"S2": ("S3",)}))
+    assert ["pour milk" in texts[time_s] for time_s in (3.0, 5.0)] == [False, True]
 
 
 def test_a_reply_span_lasts_from_the_completion_to_the_next_start() -> None:

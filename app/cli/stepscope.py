@@ -44,6 +44,11 @@ STEPSCOPE = Group(
         "encode": ENGINE["encode"],
         "live": EVALUATION["live"],
         "recover": EVALUATION["recover"],
+        "dialogues": Command(
+            "write the dialogues of annotated videos, or check some",
+            "eval.dialogues.commands:DialoguesOptions",
+            "eval.dialogues.commands:write_dialogues",
+        ),
         "train": EVALUATION["train"],
         "eval": EVALUATION["run"],
         **{

@@ -12,7 +12,7 @@ from stepscope.engine.plurals import format_count
 from stepscope.eval.cli.options import ScoreOptions, StreamOptions
 from stepscope.eval.data.samples import Split
 from stepscope.eval.matching.turns import TextEncoder
-from stepscope.eval.reports.scoring import ScoredRun, ScoreSettings, describe_scoring, write_tables
+from stepscope.eval.reports.scoring import ScoredRun, ScoreSettings, describe_scoring, describe_writer, write_tables
 from stepscope.eval.reports.tables import format_scores
 from stepscope.eval.runs.folder import RunFolder, read_policy
 from stepscope.eval.runs.provenance import read_provenance
@@ -35,8 +35,9 @@ def write_scores(out: Path, scored: ScoredRun, encoder: TextEncoder) -> None:
 
 def print_scores(scored: ScoredRun, origin: str, *, out: Path) -> None:
     """Print the main scores of a run folder, their origin, and the videos without scores."""
-    report, remark = scored.report, read_provenance(RunFolder(out)).asked_label
-    origin = f"{origin}\n{remark}" if remark else origin
+    report = scored.report
+    remarks = read_provenance(RunFolder(out)).asked_label, describe_writer(scored.reference_writer)
+    origin = "\n".join(filter(None, [origin, *remarks]))
     print(
         f"{report.num_videos} of {format_count(len(scored.rows), 'video')}, micro average, 95 % intervals by "
         "bootstrap over videos\n"

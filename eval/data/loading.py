@@ -88,7 +88,7 @@ def read_split(path: str | Path, *, videos: Path | None = None) -> Split:
             video_id = next(name for name in names if name is not None and name not in entries)
             entries[video_id] = InvalidSample(video_id=video_id, reason=str(error))
             file.ids.reserve(video_id)
-    return Split(path=source, entries=tuple(entries.values()), digest=digest_file(source))
+    return Split(path=source, entries=tuple(entries.values()), digest=digest_file(source), provenance=file.provenance)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,7 +110,7 @@ class _SplitFile:
     """The records of one file, and their samples."""
 
     def __init__(self, source: Path, *, strict: bool, videos: Path | None) -> None:
-        self.records = _read_records(source)
+        self.records, self.provenance = _read_records(source)
         self.ids = SampleIds(_published_ids(self.records))
         self._source, self._strict = source, strict
         self._videos = None if videos is None else VideoFolder(videos)
@@ -168,7 +168,8 @@ def _published_ids(records: Iterable[_Record]) -> frozenset[str]:
     return frozenset(ids)
 
 
-def _read_records(source: Path) -> list[_Record]:
+def _read_records(source: Path) -> tuple[list[_Record], Mapping[str, Any]]:
+    """Return the records of a file, and the provenance of a manifest."""
     try:
         lines, content = _parse(read_text(source))
     except FileNotFoundError as error:
@@ -178,14 +179,16 @@ def _read_records(source: Path) -> list[_Record]:
     except ValueError as error:
         raise ValueError(f"{source} cannot be read as JSON or JSON lines: {error}") from error
     if lines:
-        return lines
+        return lines, {}
     if isinstance(content, dict) and isinstance(content.get("videos"), list):
         videos = enumerate(content["videos"])
-        return [_record(value, number, field="video_id", is_listed=True) for number, value in videos]
+        provenance = content.get("provenance")
+        records = [_record(value, number, field="video_id", is_listed=True) for number, value in videos]
+        return records, provenance if isinstance(provenance, dict) else {}
     clips = content if isinstance(content, list) else [content]
     if not clips:
         raise ValueError(f"{source} is an empty list; {_FORMATS}")
-    return [_record(value, number, field="video_uid") for number, value in enumerate(clips)]
+    return [_record(value, number, field="video_uid") for number, value in enumerate(clips)], {}
 
 
 def _parse(text: str) -> tuple[list[_Record], object]:

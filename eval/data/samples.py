@@ -118,11 +118,19 @@ class Split:
     """In the order of the file."""
     digest: str = field(default="", compare=False)
     """SHA-256 of the file when it was read; empty if it was not read."""
+    provenance: Mapping[str, Any] = field(default_factory=dict, compare=False)
+    """Origin of the samples that a manifest states."""
 
     @property
     def samples(self) -> tuple[Sample, ...]:
         """The valid samples."""
         return tuple(entry for entry in self.entries if isinstance(entry, Sample))
+
+    @property
+    def reference_writer(self) -> str:
+        """The program that wrote the reference dialogues, such as ``templates``; empty for those of people."""
+        writer = self.provenance.get("reference_writer")
+        return " ".join(writer.split())[:200] if isinstance(writer, str) else ""
 
     def find(self, video_id: str) -> Sample | None:
         """Return the valid sample of a video."""

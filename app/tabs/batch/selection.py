@@ -188,7 +188,8 @@ def score_chosen(
     videos = format_count(len(split.entries), "video")
     heading = f"{prefix}{scored.report.num_videos} of {videos} of {name}, scored separately"
     intervals = {key: [interval.low, interval.high] for key, interval in scored.report.intervals.items()}
-    basis = describe_scoring({**asdict(batches.scoring_of(settings)), "judge": scored.judge})
+    found = {"judge": scored.judge, "reference_writer": scored.reference_writer}
+    basis = describe_scoring({**asdict(batches.scoring_of(settings)), **found})
     groups = score_groups({"scores": scored.report.scores, "intervals": intervals})
     yield render("slice_scores", heading=heading, groups=groups, basis=basis)
 

@@ -119,6 +119,19 @@ def test_a_training_clip_that_is_too_long_is_named_and_refused_or_skipped(
     assert "--fps must be a number from 0.001 to 1000; got 0" in capfd.readouterr().err
 
 
+def test_written_dialogues_are_trained_as_they_are(split: Path, tiny_folder: Path, tmp_path: Path) -> None:
+    written = split.parent / "dialogues.json"
+    assert main(["dialogues", str(split), "--out", str(written), "--questions", "1"]) == 0
+    assert train(written, tiny_folder, tmp_path / "out", "--num-steps", "1") == 0
+    with (tmp_path / "out" / "training" / "clips.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert [(row["video_id"], row["user_turns"], row["updates"]) for row in rows] == [
+        ("v0", "2", "3"),
+        ("v1", "2", "3"),
+    ]
+    assert all(int(row["responses"]) >= 3 for row in rows), "opening, praise with the next step, and an answer"
+
+
 @pytest.mark.parametrize("name", ["METEOR", "CIDEr_split_df", "live_fluency", "frames_per_s", "speaking_brier", "x"])
 def test_scores_that_do_not_tell_the_better_step_are_refused(name: str) -> None:
     check_metrics(("F1", "dst_f1"))

@@ -44,7 +44,9 @@ def add_upload(batches: BatchContext, upload: Path) -> str:
     check_size(upload)
     splits, folder = batches.splits, batches.runs / SPLITS_FOLDER
     kept = folder / f"{upload.stem}.json"
-    entries = tuple(_with_known_videos(_read(upload).entries, batches.listed_splits()))
+    source = _read(upload)
+    origin = {"reference_writer": source.reference_writer} if source.reference_writer else {}
+    entries = tuple(_with_known_videos(source.entries, batches.listed_splits()))
     samples = [entry for entry in entries if isinstance(entry, Sample)]
     if not samples:
         raise ValueError(f"{upload}: {next(e.reason for e in entries if isinstance(e, InvalidSample))}")
@@ -52,7 +54,7 @@ def add_upload(batches: BatchContext, upload: Path) -> str:
         check_turns(sample)
     folder.mkdir(parents=True, exist_ok=True)
     with TemporaryDirectory(dir=folder) as written:
-        write_samples(Path(written, kept.name), samples, file_format="manifest")  # takes seconds for a large one
+        write_samples(Path(written, kept.name), samples, file_format="manifest", provenance=origin)  # slow if large
         with _ADDING:
             if upload.stem in splits and splits[upload.stem].entries != entries:  # it may be in use in another window
                 raise ValueError(f"{upload}: the page has another split called {upload.stem}; rename the file")
@@ -62,7 +64,7 @@ def add_upload(batches: BatchContext, upload: Path) -> str:
                 _make_room(batches, folder)
             os.replace(Path(written, kept.name), kept)
             batches.recent.own_split(kept, current_user.get())
-            splits[upload.stem] = Split(path=kept, entries=entries, digest=digest_file(kept))
+            splits[upload.stem] = Split(path=kept, entries=entries, digest=digest_file(kept), provenance=origin)
     return upload.stem
 
 

@@ -85,6 +85,9 @@ def test_an_upload_finds_its_videos_among_those_of_the_page_and_names_no_others(
     foreign = replace(samples[2], video_id="x", video_path=tmp_path / "secret.mp4")
     by_id = replace(samples[1], video_path=None, goal="mine")
     upload = write(tmp_path / "uploads" / "own.json", samples[0], by_id, foreign)
+    Path(upload).write_text(
+        json.dumps({**json.loads(Path(upload).read_text()), "provenance": {"reference_writer": "m"}})
+    )
     status, split = add_file(batches, upload)
     assert status.value.startswith("⚠ The split “own” has 2 videos. Unusable records: 1; the first: x: ")
     assert (
@@ -100,6 +103,7 @@ def test_an_upload_finds_its_videos_among_those_of_the_page_and_names_no_others(
         ("v0", samples[0].goal),
         ("v1", "mine"),
     ]
+    assert kept["own"].reference_writer == batches.splits["own"].reference_writer == "m", "its scores are marked"
     assert kept["own"].path == batches.splits["own"].path, "its runs can be opened after a restart"
 
 

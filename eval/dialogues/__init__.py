@@ -1,0 +1,1 @@
+"""Dialogues for annotated videos: from steps and updates to the turns of a user and an assistant, and their check."""

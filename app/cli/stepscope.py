@@ -44,6 +44,7 @@ STEPSCOPE = Group(
         "encode": ENGINE["encode"],
         "live": EVALUATION["live"],
         "recover": EVALUATION["recover"],
+        "annotations": EVALUATION["annotations"],
         "train": EVALUATION["train"],
         "eval": EVALUATION["run"],
         **{

@@ -1,0 +1,48 @@
+"""Draws stand-ins for videos that are missing: the name of the step on a card, with the time."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from zlib import crc32
+
+import cv2
+import numpy as np
+
+from stepscope.engine.dialogue import format_clock
+from stepscope.engine.video.writer import write_h264
+
+_HEIGHT, _WIDTH = 180, 320
+_LINE_CHARS = 26
+_MAX_LINES = 5
+
+
+def write_cards(path: Path, text_at: Callable[[float], str], *, fps: float, num_frames: int) -> None:
+    """Write a video with a card for each frame, whose text is ``text_at`` its time; each text has its own colour."""
+    write_h264(path, _draw_cards(text_at, fps=fps, num_frames=num_frames), fps=fps, crf=30)
+
+
+def _draw_cards(text_at: Callable[[float], str], *, fps: float, num_frames: int) -> Iterator[np.ndarray]:
+    for frame in range(num_frames):
+        time_s = frame / fps
+        text = text_at(time_s)
+        shade = crc32(text.encode(errors="replace"))
+        card = np.full((_HEIGHT, _WIDTH, 3), [40 + (shade >> shift) % 100 for shift in (0, 8, 16)], np.uint8)
+        for number, line in enumerate(_wrap(text)):
+            _write(card, line, 40 + 24 * number, scale=0.6)
+        _write(card, format_clock(time_s), _HEIGHT - 12, scale=0.5)
+        yield card
+
+
+def _wrap(text: str) -> list[str]:
+    """Return the lines of a text, as many as a card holds; characters that its font lacks become ``?``."""
+    lines = [""]
+    for word in text.encode("ascii", "replace").decode().split():
+        joined = f"{lines[-1]} {word}".strip()
+        if len(joined) <= _LINE_CHARS or not lines[-1]:
+            lines[-1] = joined
+        else:
+            lines.append(word)
+    return lines[:_MAX_LINES]
+
+
+def _write(card: np.ndarray, text: str, bottom: int, *, scale: float) -> None:
+    cv2.putText(card, text, (12, bottom), cv2.FONT_HERSHEY_SIMPLEX, scale, (255, 255, 255), 1, cv2.LINE_AA)

@@ -1,0 +1,313 @@
+"""Reads annotation files of any of the forms of docs/datasets.md, each recognised by its content."""
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Final
+
+from stepscope.engine.io.files import load_json, read_text
+from stepscope.engine.io.json_records import reading
+from stepscope.engine.io.xml_files import parse_xml
+from stepscope.eval.datasets import framewise, tools
+from stepscope.eval.datasets.mappings import DatasetMapping, override, read_mappings
+from stepscope.eval.datasets.recipes import read_graph
+from stepscope.eval.datasets.segment_json import list_records, list_rows, read_segments, read_taxonomy
+from stepscope.eval.datasets.segments import AnnotatedVideo, Annotations, RecipeStep, normalise
+from stepscope.eval.datasets.table import read_lengths, read_lines, read_table, split_table
+
+_SUFFIXES: Final = (".csv", ".tsv", ".txt", ".json", ".eaf", ".anvil", ".xml", ".vtt", ".srt", ".bundle")
+_WEB_PAGE: Final = re.compile(r"\s*<(?:!doctype\s+html|html)\b", re.IGNORECASE)
+_CAPTIONS: Final = re.compile(r"\s*(?:WEBVTT|\d+\s*\n\s*[\d:]+,\d+\s*-->)")
+_TASK: Final = re.compile(r"(\d+)\n([^\n]+)\n(?:https?://[^\n]*)?\n\d+\n([^\n]+)(?:\n|$)")
+_NUM_LINES: Final = 20
+"""Lines of a file by which it is recognised."""
+
+
+class UnknownFormError(ValueError):
+    """A file has none of the forms."""
+
+
+@dataclass(kw_only=True)
+class AnnotationReader:
+    """Collects the content of files."""
+
+    candidates: Mapping[str, DatasetMapping]
+    is_chosen: bool = False
+    """Whether the user chose the candidates, so that one that has the form of a file need not be recognised."""
+    columns: Sequence[str] = ()
+    unit: str = ""
+    level: int = 1
+    videos: dict[str, AnnotatedVideo] = field(default_factory=dict)
+    recipes: dict[str, tuple[RecipeStep, ...]] = field(default_factory=dict)
+    goals: dict[str, str] = field(default_factory=dict)
+    classes: dict[str, str] = field(default_factory=dict)
+    subsets: dict[str, str] = field(default_factory=dict)
+    """Name of the subset by video, from published lists."""
+    lengths: dict[str, float] = field(default_factory=dict)
+    datasets: dict[str, None] = field(default_factory=dict)
+
+    def read(self, path: Path) -> None:
+        """Add the content of a file. Raises ``ValueError`` naming it."""
+        if path.suffix.lower() in (".eaf", ".anvil", ".xml"):
+            self._read_document(path)
+            return
+        with reading(path):
+            text = read_text(path)
+            if _WEB_PAGE.match(text):
+                raise ValueError("it is a web page; download the file itself, such as its raw form on GitHub")
+            if text.lstrip().startswith(("{", "[")):
+                self._read_json(load_json(text), path)
+            elif _CAPTIONS.match(text):
+                self._add([tools.read_captions(text, path.stem, level=self.level)], "captions")
+            elif not self._read_lists(text, path):
+                self._read_text(text, path)
+
+    def _read_document(self, path: Path) -> None:
+        root = parse_xml(path, kind="annotations in XML")
+        with reading(path):
+            self._add([tools.read_document(root, path.stem, self.unit, level=self.level)], root.tag.lower())
+
+    def _read_json(self, content: Any, path: Path) -> None:
+        if isinstance(content, dict) and {"steps", "edges"} <= content.keys():
+            self.recipes[normalise(path.stem)] = read_graph(content)
+        elif _is_lists(content):
+            for name, ids in content.items():
+                self._add_subset(name.lower(), ids)
+        elif tools.is_via(content):
+            self._add(tools.read_via(content, level=self.level), "VIA")
+        elif tools.is_label_studio(content):
+            self._add(tools.read_label_studio(content, self.unit, level=self.level), "Label Studio")
+        else:
+            mapping = self._choose("json", lambda one: _fits_json(content, one))
+            self.recipes.update(read_taxonomy(content, mapping))
+            name = _name_fields(path, mapping)
+            self._add(read_segments(content, name, mapping, level=self.level), mapping.description)
+
+    def _read_lists(self, text: str, path: Path) -> bool:
+        """Read a list of videos, of classes or of tasks; return whether the file is one."""
+        if (names := framewise.read_bundle(text)) is not None:
+            self._add_subset(path.stem.lower(), names)
+        elif (classes := framewise.read_classes(text)) is not None:
+            self.classes |= classes
+        elif tasks := _TASK.findall(text):
+            for number, title, steps in tasks:
+                self.goals[number] = title.strip()
+                listed = enumerate(steps.split(","), start=1)
+                self.recipes[number] = tuple(RecipeStep(name=name.strip(), step_id=str(place)) for place, name in listed)
+        else:
+            return False
+        return True
+
+    def _read_text(self, text: str, path: Path) -> None:
+        lines = [line.strip("\r ") for line in text.splitlines() if line.strip()]
+        if not lines:
+            raise ValueError("it is empty")
+        of_lines = self._find("lines", lambda one: _fits_lines(lines, one))
+        is_framewise = not any(re.search(r"[\s,;]", line) for line in lines[:_NUM_LINES])
+        if of_lines is not None:
+            self._add(read_lines(text, _name_fields(path, of_lines), of_lines, level=self.level), of_lines.description)
+        elif is_framewise and len(lines) > 1:
+            labels = {*lines}
+            mapping = self._find("framewise", lambda one: bool(labels & {*one.keys})) or self.candidates.get("labels")
+            if mapping is None:
+                raise UnknownFormError("frame-wise labels need a mapping of the form framewise")
+            mapping = override(mapping, (), self.unit)
+            videos = framewise.read_framewise(text, _name_fields(path, mapping), mapping, self.classes)
+            self._add(videos, mapping.description)
+        else:
+            self._read_table(text, path)
+
+    def _read_table(self, text: str, path: Path) -> None:
+        try:
+            table = split_table(text)
+        except ValueError as error:
+            raise UnknownFormError(str(error)) from error
+        lengths = read_lengths(table)
+        if lengths is not None:
+            self.lengths |= lengths
+            return
+        if tools.is_boris(table):
+            self._add(tools.read_boris(table, path.stem, level=self.level), "BORIS")
+            return
+        columns = {*table.columns}
+        mapping = self._find("table", lambda one: bool(one.keys) and {*one.keys} <= columns)
+        if mapping is None and "table" in self.candidates:
+            mapping = override(self.candidates["table"], self.columns, self.unit)
+            if not self.columns:
+                table = table.rename(columns=str.lower)
+                is_known = all({*names.split("|")} & {*table.columns} for names in (mapping.start, mapping.label))
+                mapping = mapping if is_known else None
+        if mapping is None:
+            listed = ", ".join(map(str, table.columns))[:200]
+            raise UnknownFormError(f"no data set has the columns {listed}; name those of yours with --columns")
+        self._add(read_table(table, _name_fields(path, mapping), mapping, level=self.level), mapping.description)
+
+    def _find(self, form: str, fits: Any) -> DatasetMapping | None:
+        """Return the mapping of a form that fits a file; None if there is none. Raises ``ValueError`` for several."""
+        of_form = [one for one in self.candidates.values() if one.form == form and one.name not in ("table", "labels")]
+        if self.is_chosen and len(of_form) == 1:
+            return override(of_form[0], self.columns, self.unit)
+        fitting = [one for one in of_form if fits(one)]
+        most = max((len(one.keys) for one in fitting), default=0)
+        best = [one for one in fitting if len(one.keys) == most]
+        if len(best) > 1:
+            raise ValueError(f"it may be of {' or '.join(one.name for one in best)}; choose with --dataset")
+        return override(best[0], self.columns, self.unit) if best else None
+
+    def _choose(self, form: str, fits: Any) -> DatasetMapping:
+        mapping = self._find(form, fits)
+        if mapping is None:
+            raise UnknownFormError(
+                f"it has the keys of no data set ({', '.join(one.name for one in self.candidates.values() if one.form == form)}); "
+                "describe it in a file for --mapping"
+            )
+        return mapping
+
+    def _add_subset(self, name: str, ids: Sequence[str]) -> None:
+        for video_id in ids:
+            if self.subsets.setdefault(video_id, name) != name:
+                raise ValueError(f"video {video_id} is in {self.subsets[video_id]} and in {name}; keep it in one")
+
+    def _add(self, videos: Sequence[AnnotatedVideo], dataset: str) -> None:
+        self.datasets[dataset] = None
+        for video in videos:
+            before = self.videos.get(video.video_id)
+            self.videos[video.video_id] = video if before is None else _join(before, video)
+
+
+def read_annotations(
+    paths: Sequence[Path],
+    *,
+    dataset: str = "",
+    mapping: Path | None = None,
+    columns: Sequence[str] = (),
+    unit: str = "",
+    level: int = 1,
+    task_graphs: Path | None = None,
+    subset: str = "",
+) -> Annotations:
+    """Return the annotations of files and folders.
+
+    Args:
+        paths: Files, and folders, of which files without a known form are left out and named.
+        dataset: Name of a mapping, which then needs no recognition.
+        mapping: File with mappings to use instead of the bundled ones.
+        columns: Columns of a table, such as ``start=t0``.
+        unit: Unit of the times, instead of that of the mapping.
+        level: Level of a hierarchy whose segments are the steps.
+        task_graphs: Folder with a task graph for each recipe.
+        subset: Only the videos of this subset of the data set, list or bundle.
+
+    Raises ``ValueError`` with one sentence.
+    """
+    candidates = read_mappings() if mapping is None else read_mappings(mapping)
+    if dataset:
+        if dataset not in candidates:
+            raise ValueError(f"there is no data set {dataset}; choose from {', '.join(candidates)}")
+        candidates = {name: one for name, one in candidates.items() if f"{name}-".startswith(f"{dataset}-")}
+    reader = AnnotationReader(
+        candidates=candidates, is_chosen=bool(dataset or mapping), columns=columns, unit=unit, level=level
+    )
+    not_read = []
+    for path, is_listed in sorted(_list_files([*paths, *([task_graphs] if task_graphs else [])]), key=_reads_first):
+        try:
+            reader.read(path)
+        except FileNotFoundError as error:
+            raise ValueError(f"there is no file {path}") from error
+        except ValueError as error:
+            if is_listed or not isinstance(error.__cause__, UnknownFormError):
+                raise
+            not_read.append(path.name)
+    videos = [_complete(video, reader) for video in reader.videos.values()]
+    if subset:
+        known = sorted({video.subset for video in videos} - {""})
+        videos = [video for video in videos if video.subset == subset.lower()]
+        if not videos:
+            raise ValueError(f"no video is in the subset {subset}; there are {', '.join(known) or 'no subsets'}")
+    if not videos:
+        raise ValueError("the files have no annotated video; name the file with the segments, too")
+    return Annotations(
+        videos=tuple(videos), datasets=tuple(reader.datasets), recipes=reader.recipes, not_read=tuple(not_read)
+    )
+
+
+def _list_files(paths: Sequence[Path]) -> Iterator[tuple[Path, bool]]:
+    """Yield the files of paths, and whether each is named itself."""
+    for path in paths:
+        if not path.is_dir():
+            yield path, True
+            continue
+        for file in sorted(path.rglob("*")):
+            if file.suffix.lower() in _SUFFIXES and file.is_file() and not file.name.startswith("."):
+                yield file, False
+
+
+def _reads_first(listed: tuple[Path, bool]) -> bool:
+    """Return the sort key that puts files of labels before those that use them."""
+    return "mapping" not in listed[0].stem.lower()
+
+
+def _is_lists(content: Any) -> bool:
+    return isinstance(content, dict) and bool(content) and all(
+        isinstance(ids, list) and all(isinstance(one, str) for one in ids) for ids in content.values()
+    )
+
+
+def _fits_json(content: Any, mapping: DatasetMapping) -> bool:
+    try:
+        record = next(list_records(content, mapping.videos), None)
+        rows = list_rows(record, mapping) if record else []
+    except ValueError:
+        return False
+    keys: set[str] = {*(content if isinstance(content, dict) else ()), *(record or ()), *(rows[0] if rows else ())}
+    return {*mapping.keys} <= keys and bool(record)
+
+
+def _fits_lines(lines: Collection[str], mapping: DatasetMapping) -> bool:
+    first = [line for line in [*lines][:_NUM_LINES] if not (mapping.skip and re.fullmatch(mapping.skip, line))]
+    return bool(first) and all(re.fullmatch(mapping.line, line) for line in first)
+
+
+def _name_fields(path: Path, mapping: DatasetMapping) -> dict[str, str]:
+    match = re.fullmatch(mapping.file, path.stem) if mapping.file else None
+    return {"@file": path.stem, **(match.groupdict(default="") if match else {})}
+
+
+def _join(one: AnnotatedVideo, other: AnnotatedVideo) -> AnnotatedVideo:
+    """Return the annotations of a video in two files; of a segment in both the description of its error is kept."""
+    counts = Counter(one.left_out) + Counter(other.left_out)
+    listed = [*one.segments]
+    places = defaultdict[tuple[str, float, float], list[int]](list)
+    for place, segment in enumerate(listed):
+        places[segment.key, segment.start_s, segment.end_s].append(place)
+    for segment in other.segments:
+        if same := places.get((segment.key, segment.start_s, segment.end_s)):
+            counts["in two files"] += 1
+            place = same.pop(0)
+            if segment.cause not in ("", "error"):
+                listed[place] = replace(listed[place], cause=segment.cause)
+        else:
+            listed.append(segment)
+    return replace(
+        one,
+        goal=one.goal or other.goal,
+        recipe=one.recipe or other.recipe,
+        subset=one.subset or other.subset,
+        duration_s=one.duration_s or other.duration_s,
+        segments=tuple(listed),
+        turns=(*one.turns, *other.turns),
+        left_out=counts,
+        problem=one.problem or other.problem,
+    )
+
+
+def _complete(video: AnnotatedVideo, reader: AnnotationReader) -> AnnotatedVideo:
+    """Return a video with its subset and length from other files, and with the goal that a number stands for."""
+    return replace(
+        video,
+        goal=reader.goals.get(video.goal, video.goal),
+        subset=reader.subsets.get(video.video_id, video.subset),
+        duration_s=video.duration_s or reader.lengths.get(video.video_id),
+    )

@@ -1,0 +1,202 @@
+"""Segments become the steps of a video and the updates of its reference.
+
+A step gets at most one start and one complete, since a second one would be illegal. With a recipe, the k-th segment of a
+step fills the k-th entry of that step; surplus segments extend the last one, or are left out.
+"""
+
+import math
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from graphlib import CycleError, TopologicalSorter
+from typing import Any, Final, Literal
+
+from stepscope.engine.records import Step, frame_at
+from stepscope.eval.data.json_fields import MAX_DURATION_S
+from stepscope.eval.data.samples import Sample, Turn, is_inside, turn_order
+from stepscope.eval.datasets.segments import AnnotatedVideo, RecipeStep, Segment, normalise
+
+Repeats = Literal["auto", "occurrence", "merge", "first"]
+Wrong = Literal["done", "open"]
+_SAME_IOU: Final = 0.9
+"""Segments of a step with a larger intersection over union are one segment, annotated twice."""
+_OTHER_UNIT: Final = 3.0
+"""An end this many times later than that of the video means another unit."""
+
+
+@dataclass(slots=True, kw_only=True)
+class _Entry:
+    """One step of a video, and its segments."""
+
+    step: RecipeStep
+    segments: list[Segment] = field(default_factory=list)
+
+    def is_open(self, wrong: Wrong) -> bool:
+        """Whether the step has been started and waits for a correct segment."""
+        return wrong == "open" and bool(self.segments) and all(segment.cause for segment in self.segments)
+
+
+def build_sample(
+    video: AnnotatedVideo,
+    *,
+    fps: float,
+    duration_s: float | None = None,
+    recipe: Sequence[RecipeStep] = (),
+    repeats: Repeats = "auto",
+    wrong: Wrong = "done",
+) -> tuple[Sample, Counter[str]]:
+    """Return the sample of a video, and how many annotations were left out or changed, by the reason.
+
+    ``duration_s`` is the length of the video's file; without it, that of the annotations counts, or else the last end.
+    Raises ``ValueError`` with one sentence if the segments do not fit into the video.
+    """
+    counts = Counter(video.left_out)
+    done = sorted(_drop_duplicates(video.segments, counts), key=lambda segment: (segment.start_s, segment.end_s))
+    last_s = max((segment.end_s for segment in done), default=0.0)
+    length_s = duration_s or video.duration_s or None
+    _check_unit(last_s, length_s)
+    num_frames = frame_at(last_s, fps) + 1 if length_s is None else max(1, math.ceil(length_s * fps - 1e-6))
+    recipe = () if repeats == "occurrence" else recipe
+    entries = _assign(done, [segment for segment in video.segments if not segment.is_done], recipe, counts, repeats, wrong)
+    steps = tuple(Step(id=f"S{number}", name=entry.step.name) for number, entry in enumerate(entries, start=1))
+    after = {f"S{i}": tuple(f"S{k + 1}" for k in entry.step.after) for i, entry in enumerate(entries, 1) if entry.step.after}
+    sample = Sample(
+        video_id=video.video_id, fps=fps, num_frames=num_frames, goal=video.goal, steps=steps, after=after
+    )
+    updates = list(_make_updates(entries, sample, counts, wrong))
+    messages = [turn for turn in video.turns if is_inside(turn.time_s, sample)]
+    counts["messages outside"] += len(video.turns) - len(messages)
+    return replace(sample, turns=tuple(sorted([*updates, *messages], key=turn_order))), +counts
+
+
+def read_graph(content: Mapping[str, Any]) -> tuple[RecipeStep, ...]:
+    """Return the recipe of a task graph, an object with ``steps`` by id and ``edges``, each from a step to a later one.
+
+    The steps are in an order that the graph allows. Raises ``ValueError`` for an edge of an unknown step, or a cycle.
+    """
+    names, edges = content["steps"], content["edges"]
+    if not isinstance(names, dict) or not isinstance(edges, list):
+        raise ValueError("a task graph has an object of steps and a list of edges")
+    before = defaultdict[str, set[str]](set)
+    for edge in edges:
+        ends = [str(end) for end in edge] if isinstance(edge, list) else []
+        if len(ends) != 2 or not set(ends) <= set(names):
+            raise ValueError(f"an edge of a task graph is a list of the ids of two of its steps; got {str(edge)[:40]}")
+        before[ends[1]].add(ends[0])
+    order = TopologicalSorter({name: before[name] for name in names})
+    try:
+        order.prepare()
+    except CycleError as error:
+        raise ValueError(f"the task graph has a cycle: {' -> '.join(error.args[1])}") from error
+    numbers = {name: number for number, name in enumerate(names)}
+    listed = list[str]()
+    while order.is_active():
+        ready = sorted(order.get_ready(), key=numbers.__getitem__)
+        listed += [name for name in ready if str(names[name]) not in ("START", "END")]
+        order.done(*ready)
+    places = {name: place for place, name in enumerate(listed)}
+    return tuple(
+        RecipeStep(name=" ".join(str(names[name]).split()), after=tuple(sorted(places[one] for one in before[name] if one in places)))
+        for name in listed
+    )
+
+
+def _check_unit(last_s: float, length_s: float | None) -> None:
+    """Raise ``ValueError`` if the last segment ends so late that its unit must be another one."""
+    ends = f"the last segment ends at {last_s:,.0f} s"
+    if length_s is None and last_s > MAX_DURATION_S:
+        raise ValueError(f"{ends}, more than a day: is the unit frames or ms?")
+    if length_s is not None and last_s > _OTHER_UNIT * length_s:
+        unit = "ms" if last_s > 300 * length_s else "frames"
+        raise ValueError(f"{ends}, the video at {length_s:,.0f} s: is the unit {unit}?")
+
+
+def _drop_duplicates(segments: Sequence[Segment], counts: Counter[str]) -> Iterator[Segment]:
+    """Yield the segments that were done, of several with almost the same times the first."""
+    open_segments = defaultdict[str, list[Segment]](list)
+    for segment in sorted((one for one in segments if one.is_done), key=lambda one: one.start_s):
+        others = [other for other in open_segments[segment.key] if other.end_s >= segment.start_s]
+        if any(_is_same(segment, other) for other in others):
+            counts["duplicates"] += 1
+            continue
+        open_segments[segment.key] = [*others, segment]
+        yield segment
+
+
+def _is_same(one: Segment, other: Segment) -> bool:
+    shared_s = min(one.end_s, other.end_s) - max(one.start_s, other.start_s)
+    union_s = max(one.end_s, other.end_s) - min(one.start_s, other.start_s)
+    return shared_s > _SAME_IOU * union_s or (union_s == 0.0)
+
+
+def _assign(
+    done: Sequence[Segment],
+    never: Sequence[Segment],
+    recipe: Sequence[RecipeStep],
+    counts: Counter[str],
+    repeats: Repeats,
+    wrong: Wrong,
+) -> list[_Entry]:
+    """Return the steps of a video with their segments: those of the recipe, or without one those of the segments."""
+    entries = [_Entry(step=step) for step in recipe]
+    by_key = defaultdict[str, list[_Entry]](list)
+    for entry in entries:
+        for key in {entry.step.step_id, normalise(entry.step.name)} - {""}:
+            by_key[key].append(entry)
+    for segment in (*done, *never):
+        own = by_key.get(segment.key) or (by_key.get(normalise(segment.label), []) if recipe else [])
+        if not segment.is_done:
+            counts["never done"] += 1
+        if recipe and not own:
+            counts["not in the recipe"] += segment.is_done
+            continue
+        started = [entry for entry in own if entry.segments]
+        unused = next((entry for entry in own if not entry.segments), None)
+        if not segment.is_done:
+            if not own:
+                entries.append(_Entry(step=RecipeStep(name=segment.label)))
+                by_key[segment.key].append(entries[-1])
+        elif started and (segment.is_continued or started[-1].is_open(wrong)):
+            counts["extended"] += segment.is_continued
+            started[-1].segments.append(segment)
+        elif unused is not None:
+            unused.segments.append(segment)
+        elif not own or (not recipe and repeats in ("auto", "occurrence")):
+            entries.append(_Entry(step=RecipeStep(name=segment.label), segments=[segment]))
+            by_key[segment.key].append(entries[-1])
+        elif repeats == "first":
+            counts["repeats left out"] += 1
+        else:
+            counts["extended"] += 1
+            started[-1].segments.append(segment)
+    return entries
+
+
+def _make_updates(
+    entries: Sequence[_Entry], sample: Sample, counts: Counter[str], wrong: Wrong
+) -> list[Turn]:
+    """Return the updates by time; at one time completes of steps open before, starts, completes of steps just begun."""
+    last_s = (sample.num_frames - 1) / sample.fps
+    ranked = list[tuple[float, int, Turn]]()
+    for number, entry in enumerate(entries, start=1):
+        if not entry.segments:
+            continue
+        start_s, end_s = entry.segments[0].start_s, max(segment.end_s for segment in entry.segments)
+        if not is_inside(start_s, sample):
+            raise ValueError(
+                f"{entry.step.name[:80]!r} starts at {start_s:g} s, after the end of the video at "
+                f"{sample.num_frames / sample.fps:g} s; correct the time, or check the unit"
+            )
+        if not is_inside(end_s, sample):
+            counts["clamped"] += 1
+            end_s = max(start_s, last_s)
+        cause = ", ".join(dict.fromkeys(segment.cause for segment in entry.segments if segment.cause)) or None
+        is_open = entry.is_open(wrong)
+        start = Turn(time_s=start_s, role="update", text=f"S{number}->start", cause=cause if is_open else None)
+        ranked.append((start_s, 1, start))
+        if is_open:
+            counts["left open"] += 1
+        else:
+            complete = Turn(time_s=end_s, role="update", text=f"S{number}->complete", cause=cause)
+            ranked.append((end_s, 0 if start_s < end_s else 2, complete))
+    return [turn for _, _, turn in sorted(ranked, key=lambda item: item[:2])]

@@ -39,7 +39,7 @@ def read_framewise(
     labels = text.split()
     known = {*classes, *classes.values()}
     if classes and (unknown := sorted({*labels} - known)):
-        raise ValueError(f"the label {unknown[0][:80]!r} is not in the file of labels; use the mapping of this data set")
+        raise ValueError(f"the label {unknown[0][:80]!r} is not in the file of labels")
     rows, frame = list[Row](), 0
     for label, run in groupby(labels):
         end = frame + sum(1 for _ in run)

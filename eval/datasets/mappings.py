@@ -3,6 +3,7 @@
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 from pathlib import Path
 from typing import Any, Final, Literal
 
@@ -15,7 +16,6 @@ from stepscope.eval.data.json_fields import check_number
 Form = Literal["table", "lines", "json", "framewise"]
 Flag = Mapping[str, tuple[str, ...]]
 """Beginnings of the values that set a flag, by field; without beginnings any value but false, none and 0 does."""
-BUNDLED: Final = Path(__file__).with_name("mappings.yaml")
 _UNIT: Final = re.compile(r"s|ms|clock|ticks|(frames|timecode)@([0-9]+(?:\.[0-9]+)?)")
 _SCALES: Final = {"s": 1.0, "ms": 1e-3, "ticks": 1e-7}
 _TIMECODE: Final = re.compile(r"(\d+:\d\d:\d\d)[:;](\d+)", re.ASCII)
@@ -113,7 +113,13 @@ class DatasetMapping:
         return " ".join(filter(None, (self.title or self.name, self.licence and f"({self.licence})")))
 
 
-def read_mappings(path: Path = BUNDLED) -> dict[str, DatasetMapping]:
+@cache
+def read_bundled() -> Mapping[str, DatasetMapping]:
+    """Return the mappings of ``mappings.yaml`` by name."""
+    return read_mappings(Path(__file__).with_name("mappings.yaml"))
+
+
+def read_mappings(path: Path) -> dict[str, DatasetMapping]:
     """Return the mappings of a file by name. Raises ``ValueError`` naming the file, the mapping and the field."""
     content = read_yaml(path)
     if not isinstance(content, dict) or not all(isinstance(fields, dict) for fields in content.values()):

@@ -11,7 +11,7 @@ from stepscope.engine.io.files import load_json, read_text
 from stepscope.engine.io.json_records import reading
 from stepscope.engine.io.xml_files import parse_xml
 from stepscope.eval.datasets import framewise, tools
-from stepscope.eval.datasets.mappings import DatasetMapping, override, read_mappings
+from stepscope.eval.datasets.mappings import DatasetMapping, override, read_bundled, read_mappings
 from stepscope.eval.datasets.recipes import read_graph
 from stepscope.eval.datasets.segment_json import list_records, list_rows, read_segments, read_taxonomy
 from stepscope.eval.datasets.segments import AnnotatedVideo, Annotations, RecipeStep, normalise
@@ -95,7 +95,9 @@ class AnnotationReader:
             for number, title, steps in tasks:
                 self.goals[number] = title.strip()
                 listed = enumerate(steps.split(","), start=1)
-                self.recipes[number] = tuple(RecipeStep(name=name.strip(), step_id=str(place)) for place, name in listed)
+                self.recipes[number] = tuple(
+                    RecipeStep(name=name.strip(), step_id=str(place)) for place, name in listed
+                )
         else:
             return False
         return True
@@ -159,10 +161,8 @@ class AnnotationReader:
     def _choose(self, form: str, fits: Any) -> DatasetMapping:
         mapping = self._find(form, fits)
         if mapping is None:
-            raise UnknownFormError(
-                f"it has the keys of no data set ({', '.join(one.name for one in self.candidates.values() if one.form == form)}); "
-                "describe it in a file for --mapping"
-            )
+            known = ", ".join(one.name for one in self.candidates.values() if one.form == form)
+            raise UnknownFormError(f"it has the keys of no data set ({known}); describe it in a file for --mapping")
         return mapping
 
     def _add_subset(self, name: str, ids: Sequence[str]) -> None:
@@ -202,7 +202,7 @@ def read_annotations(
 
     Raises ``ValueError`` with one sentence.
     """
-    candidates = read_mappings() if mapping is None else read_mappings(mapping)
+    candidates = read_bundled() if mapping is None else read_mappings(mapping)
     if dataset:
         if dataset not in candidates:
             raise ValueError(f"there is no data set {dataset}; choose from {', '.join(candidates)}")
@@ -250,8 +250,10 @@ def _reads_first(listed: tuple[Path, bool]) -> bool:
 
 
 def _is_lists(content: Any) -> bool:
-    return isinstance(content, dict) and bool(content) and all(
-        isinstance(ids, list) and all(isinstance(one, str) for one in ids) for ids in content.values()
+    return (
+        isinstance(content, dict)
+        and bool(content)
+        and all(isinstance(ids, list) and all(isinstance(one, str) for one in ids) for ids in content.values())
     )
 
 

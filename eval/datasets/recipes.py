@@ -1,7 +1,7 @@
 """Segments become the steps of a video and the updates of its reference.
 
-A step gets at most one start and one complete, since a second one would be illegal. With a recipe, the k-th segment of a
-step fills the k-th entry of that step; surplus segments extend the last one, or are left out.
+A step gets at most one start and one complete, since a second one would be illegal. With a recipe, the k-th segment
+of a step fills the k-th entry of that step; surplus segments extend the last one, or are left out.
 """
 
 import math
@@ -57,11 +57,20 @@ def build_sample(
     _check_unit(last_s, length_s)
     num_frames = frame_at(last_s, fps) + 1 if length_s is None else max(1, math.ceil(length_s * fps - 1e-6))
     recipe = () if repeats == "occurrence" else recipe
-    entries = _assign(done, [segment for segment in video.segments if not segment.is_done], recipe, counts, repeats, wrong)
-    steps = tuple(Step(id=f"S{number}", name=entry.step.name) for number, entry in enumerate(entries, start=1))
-    after = {f"S{i}": tuple(f"S{k + 1}" for k in entry.step.after) for i, entry in enumerate(entries, 1) if entry.step.after}
+    never = [segment for segment in video.segments if not segment.is_done]
+    entries = _assign(done, never, recipe, counts, repeats, wrong)
+    ids = [f"S{number}" for number in range(1, len(entries) + 1)]
     sample = Sample(
-        video_id=video.video_id, fps=fps, num_frames=num_frames, goal=video.goal, steps=steps, after=after
+        video_id=video.video_id,
+        fps=fps,
+        num_frames=num_frames,
+        goal=video.goal,
+        steps=tuple(Step(id=name, name=entry.step.name) for name, entry in zip(ids, entries, strict=True)),
+        after={
+            name: tuple(ids[place] for place in entry.step.after)
+            for name, entry in zip(ids, entries, strict=True)
+            if entry.step.after
+        },
     )
     updates = list(_make_updates(entries, sample, counts, wrong))
     messages = [turn for turn in video.turns if is_inside(turn.time_s, sample)]
@@ -96,7 +105,10 @@ def read_graph(content: Mapping[str, Any]) -> tuple[RecipeStep, ...]:
         order.done(*ready)
     places = {name: place for place, name in enumerate(listed)}
     return tuple(
-        RecipeStep(name=" ".join(str(names[name]).split()), after=tuple(sorted(places[one] for one in before[name] if one in places)))
+        RecipeStep(
+            name=" ".join(str(names[name]).split()),
+            after=tuple(sorted(places[one] for one in before[name] if one in places)),
+        )
         for name in listed
     )
 
@@ -140,41 +152,42 @@ def _assign(
     """Return the steps of a video with their segments: those of the recipe, or without one those of the segments."""
     entries = [_Entry(step=step) for step in recipe]
     by_key = defaultdict[str, list[_Entry]](list)
+    num_started = Counter[str]()  # the entries of a key are filled in their order
     for entry in entries:
         for key in {entry.step.step_id, normalise(entry.step.name)} - {""}:
             by_key[key].append(entry)
     for segment in (*done, *never):
-        own = by_key.get(segment.key) or (by_key.get(normalise(segment.label), []) if recipe else [])
+        key = segment.key if segment.key in by_key or not recipe else normalise(segment.label)
+        if recipe and key not in by_key:
+            counts["not in the recipe"] += segment.is_done
+            counts["never done"] += not segment.is_done
+            continue
+        own = by_key[key]
+        while num_started[key] < len(own) and own[num_started[key]].segments:
+            num_started[key] += 1
+        last = own[num_started[key] - 1] if num_started[key] else None
+        is_new = not own or (segment.is_done and not recipe and repeats in ("auto", "occurrence"))
         if not segment.is_done:
             counts["never done"] += 1
-        if recipe and not own:
-            counts["not in the recipe"] += segment.is_done
-            continue
-        started = [entry for entry in own if entry.segments]
-        unused = next((entry for entry in own if not entry.segments), None)
-        if not segment.is_done:
-            if not own:
-                entries.append(_Entry(step=RecipeStep(name=segment.label)))
-                by_key[segment.key].append(entries[-1])
-        elif started and (segment.is_continued or started[-1].is_open(wrong)):
+        elif last is not None and (segment.is_continued or last.is_open(wrong)):
             counts["extended"] += segment.is_continued
-            started[-1].segments.append(segment)
-        elif unused is not None:
-            unused.segments.append(segment)
-        elif not own or (not recipe and repeats in ("auto", "occurrence")):
-            entries.append(_Entry(step=RecipeStep(name=segment.label), segments=[segment]))
-            by_key[segment.key].append(entries[-1])
-        elif repeats == "first":
+            last.segments.append(segment)
+            continue
+        elif num_started[key] < len(own):
+            own[num_started[key]].segments.append(segment)
+            continue
+        elif not is_new and repeats == "first":
             counts["repeats left out"] += 1
-        else:
+        elif not is_new and last is not None:
             counts["extended"] += 1
-            started[-1].segments.append(segment)
+            last.segments.append(segment)
+        if is_new:
+            own.append(_Entry(step=RecipeStep(name=segment.label), segments=[segment] * segment.is_done))
+            entries.append(own[-1])
     return entries
 
 
-def _make_updates(
-    entries: Sequence[_Entry], sample: Sample, counts: Counter[str], wrong: Wrong
-) -> list[Turn]:
+def _make_updates(entries: Sequence[_Entry], sample: Sample, counts: Counter[str], wrong: Wrong) -> list[Turn]:
     """Return the updates by time; at one time completes of steps open before, starts, completes of steps just begun."""
     last_s = (sample.num_frames - 1) / sample.fps
     ranked = list[tuple[float, int, Turn]]()

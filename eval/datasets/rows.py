@@ -66,7 +66,7 @@ def make_video(
 
 
 def _strip_suffix(name: str) -> str:
-    """Return the name of a video without folder and suffix: ``kettle`` of ``videos/kettle.mp4``; ids stay as they are."""
+    """Return the name of a file without folder and suffix: ``kettle`` of ``videos/kettle.mp4``. Ids stay."""
     path = PurePosixPath(file_name(name))
     return path.stem if path.suffix.lower() in SUFFIXES else name
 

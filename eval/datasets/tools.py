@@ -109,9 +109,7 @@ def read_boris(table: pd.DataFrame, name: str, *, level: int) -> list[AnnotatedV
     return [_make(file, of_file, _SECONDS, level) for file, of_file in rows.items()]
 
 
-def _make(
-    file: str, rows: Iterable[tuple[str, str, str, int]], mapping: DatasetMapping, level: int
-) -> AnnotatedVideo:
+def _make(file: str, rows: Iterable[tuple[str, str, str, int]], mapping: DatasetMapping, level: int) -> AnnotatedVideo:
     """Return a video from rows of start, end, label and level."""
     listed = [
         Row(place=f"annotation {number}", fields={"start": start, "end": end, "label": label}, level=depth)

@@ -34,6 +34,11 @@ class _Result:
     """Reasons why videos have no sample."""
     drawn: list[str] = field(default_factory=list)
 
+    @property
+    def total(self) -> Counter[str]:
+        """The counts of all videos."""
+        return sum(self.counts.values(), Counter[str]())
+
 
 def annotations(options: AnnotationsOptions) -> int:
     """Write the split and print what it holds; return 1 if a video cannot be used.
@@ -86,6 +91,7 @@ def _build(
         repeats=options.repeats,
         wrong=options.wrong,
     )
+    counts["without a recipe"] += bool(found.recipes) and video.recipe not in found.recipes
     return replace(sample, video_path=None if path is None else path.resolve()), counts
 
 
@@ -121,8 +127,8 @@ def _describe(found: Annotations, result: _Result, options: AnnotationsOptions) 
         "repeats": options.repeats,
         "wrong": options.wrong,
         "subset": options.subset,
-        "counts": dict(sum(result.counts.values(), Counter[str]())),
-        "counts_by_video": {video_id: dict(counts) for video_id, counts in result.counts.items() if counts},
+        "counts": result.total,
+        "counts_by_video": {video_id: dict(+counts) for video_id, counts in result.counts.items() if +counts},
         "not_usable": result.problems,
         "drawn": result.drawn,
     }
@@ -131,12 +137,11 @@ def _describe(found: Annotations, result: _Result, options: AnnotationsOptions) 
 def _print(found: Annotations, result: _Result, options: AnnotationsOptions) -> None:
     num_steps = sum(len(sample.steps) for sample in result.samples)
     num_missing = len(result.drawn) + sum(sample.video_path is None for sample in result.samples)
-    counts = sum(result.counts.values(), Counter[str]())
     listed = [
         format_count(len(result.samples), "video"),
         format_count(num_steps, "step"),
         *([f"{num_missing} without a file" + " (drawn)" * bool(result.drawn)] if num_missing else []),
-        *(f"{number} {reason}" for reason, number in sorted(counts.items())),
+        *(f"{number} {reason}" for reason, number in sorted(result.total.items())),
     ]
     print(f"{options.out}: {', '.join(found.datasets)}: {', '.join(listed)}")
     if found.not_read:

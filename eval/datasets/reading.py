@@ -286,7 +286,7 @@ def _join(one: AnnotatedVideo, other: AnnotatedVideo) -> AnnotatedVideo:
         places[segment.key, segment.start_s, segment.end_s].append(place)
     for segment in other.segments:
         if same := places.get((segment.key, segment.start_s, segment.end_s)):
-            counts["in two files"] += 1
+            counts["given twice"] += 1
             place = same.pop(0)
             if segment.cause not in ("", "error"):
                 listed[place] = replace(listed[place], cause=segment.cause)

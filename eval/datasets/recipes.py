@@ -12,7 +12,7 @@ from graphlib import CycleError, TopologicalSorter
 from typing import Any, Final, Literal
 
 from stepscope.engine.records import Step, frame_at
-from stepscope.eval.data.json_fields import MAX_DURATION_S
+from stepscope.eval.data.json_fields import MAX_DURATION_S, MAX_SAMPLE_FRAMES
 from stepscope.eval.data.samples import Sample, Turn, is_inside, turn_order
 from stepscope.eval.datasets.segments import AnnotatedVideo, RecipeStep, Segment, normalise
 
@@ -56,6 +56,8 @@ def build_sample(
     length_s = duration_s or video.duration_s or None
     _check_unit(last_s, length_s)
     num_frames = frame_at(last_s, fps) + 1 if length_s is None else max(1, math.ceil(length_s * fps - 1e-6))
+    if num_frames > min(MAX_DURATION_S * fps, MAX_SAMPLE_FRAMES):
+        raise ValueError(f"a video has at most a day and {MAX_SAMPLE_FRAMES} frames; got {num_frames / fps:,.0f} s")
     recipe = () if repeats == "occurrence" else recipe
     never = [segment for segment in video.segments if not segment.is_done]
     entries = _assign(done, never, recipe, counts, repeats, wrong)
@@ -74,7 +76,7 @@ def build_sample(
     )
     updates = list(_make_updates(entries, sample, counts, wrong))
     messages = [turn for turn in video.turns if is_inside(turn.time_s, sample)]
-    counts["messages outside"] += len(video.turns) - len(messages)
+    counts["message outside"] += len(video.turns) - len(messages)
     return replace(sample, turns=tuple(sorted([*updates, *messages], key=turn_order))), +counts
 
 
@@ -129,7 +131,7 @@ def _drop_duplicates(segments: Sequence[Segment], counts: Counter[str]) -> Itera
     for segment in sorted((one for one in segments if one.is_done), key=lambda one: one.start_s):
         others = [other for other in open_segments[segment.key] if other.end_s >= segment.start_s]
         if any(_is_same(segment, other) for other in others):
-            counts["duplicates"] += 1
+            counts["duplicate"] += 1
             continue
         open_segments[segment.key] = [*others, segment]
         yield segment
@@ -177,7 +179,7 @@ def _assign(
             own[num_started[key]].segments.append(segment)
             continue
         elif not is_new and repeats == "first":
-            counts["repeats left out"] += 1
+            counts["repeated"] += 1
         elif not is_new and last is not None:
             counts["extended"] += 1
             last.segments.append(segment)

@@ -74,11 +74,11 @@ def _strip_suffix(name: str) -> str:
 def _find_reason(row: Row, mapping: DatasetMapping, level: int) -> str:
     """Return why a row is no step of the level; empty if it is one."""
     if has_flag(row.fields, mapping.events):
-        return "events"
+        return "no step"
     if mapping.level:
         name = find_text(row.fields, mapping.level)
         if name not in mapping.levels:
-            return "events"
+            return "no step"
         depth = mapping.levels.index(name) + 1
     else:
         depth = row.level

@@ -55,7 +55,8 @@ ANVIL = (
 )
 CVAT = (
     XML + "<annotations><version>1.1</version><meta><task><name>tea</name></task></meta>"
-    '<track id="0" label="pour"><box frame="10" outside="0"/><box frame="20" outside="0"/><box frame="25" outside="1"/></track>'
+    '<track id="0" label="pour"><box frame="10" outside="0"/><box frame="20" outside="0"/>'
+    '<box frame="25" outside="1"/></track>'
     '<track id="1" label="stir"><box frame="25" outside="0"/><box frame="39" outside="0"/></track></annotations>'
 )
 VIA = {
@@ -176,7 +177,8 @@ FORMS = {
     ),
     "ikea-asm": Form(
         file="i.json",
-        text='{"database": {"tea": {"annotation": [{"segment": [25, 50], "label": "flip"}, {"segment": [0, 9], "label": "NA"}]}}}',
+        text='{"database": {"tea": {"annotation": [{"segment": [25, 50], "label": "flip"}, '
+        '{"segment": [0, 9], "label": "NA"}]}}}',
         segments=[(1, 2, "flip")],
     ),
     "crosstask": Form(
@@ -195,7 +197,8 @@ FORMS = {
     "assembly101": Form(file="tea.txt", text="30\t75\tpour\n75\t120\tstir\n", segments=POUR),
     "assembly101-mistakes": Form(
         file="tea.csv",
-        text="30,60,attach,arm connector,chassis,mistake,wrong position\n4656,4656,detach,boom,arm connector,correction,\n"
+        text="30,60,attach,arm connector,chassis,mistake,wrong position\n"
+        "4656,4656,detach,boom,arm connector,correction,\n"
         "4699,5295,attach,arm connector,boom,correct\n",
         segments=[(4699 / 30, 176.5, "attach arm connector boom")],
     ),
@@ -322,7 +325,7 @@ def test_what_is_no_step_of_the_level_is_counted(tmp_path: Path) -> None:
     }
     assert counts == {
         "goalstep": {"of another level": 2, "irrelevant": 1},
-        "assembly101-mistakes": {"events": 2},
+        "assembly101-mistakes": {"no step": 2},
         "gtea": {"background": 1},
     }
 

@@ -73,7 +73,7 @@ CUTS = (seg("cut", 2, 5), seg("place", 5, 7), seg("cut", 7, 9), seg("place", 9, 
         (
             "first",
             [(2, "S1->start"), (5, "S1->complete"), (5, "S2->start"), (7, "S2->complete")],
-            {"repeats left out": 2},
+            {"repeated": 2},
         ),
     ],
 )
@@ -117,7 +117,7 @@ def test_a_step_within_another_completes_before_it() -> None:
 def test_a_segment_that_is_annotated_twice_is_one_step_and_counted() -> None:
     sample, counts = build_sample(video(seg("A", 961.7, 992), seg("A", 961.77, 992.02)), fps=2, duration_s=1000)
     assert updates(sample) == [(961.7, "S1->start"), (992, "S1->complete")]
-    assert counts == {"duplicates": 1}
+    assert counts == {"duplicate": 1}
 
 
 def test_a_step_that_was_never_done_stays_in_the_recipe_without_updates() -> None:
@@ -166,11 +166,17 @@ def test_the_length_of_the_file_counts_before_that_of_the_annotations_and_the_la
     assert build_sample(video(), fps=2)[0].num_frames == 1
 
 
+@pytest.mark.parametrize(("duration_s", "fps"), [(1e6, 1), (80_000, 100)])
+def test_a_length_of_too_many_frames_is_refused(duration_s: float, fps: float) -> None:
+    with pytest.raises(ValueError, match="at most a day and 2592000 frames"):
+        build_sample(video(duration_s=duration_s), fps=fps)
+
+
 def test_messages_after_the_video_are_left_out_and_counted() -> None:
     turns = tuple(Turn(time_s=time_s, role="user", text="Hi") for time_s in (1.0, 11.0))
     sample, counts = build_sample(replace(video(duration_s=10), turns=turns), fps=2)
     assert sample.turns == turns[:1]
-    assert counts == {"messages outside": 1}
+    assert counts == {"message outside": 1}
 
 
 def test_a_task_graph_is_a_recipe_in_an_order_that_it_allows() -> None:

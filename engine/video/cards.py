@@ -1,6 +1,8 @@
 """Draws stand-ins for videos that are missing: the name of the step on a card, with the time."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from fractions import Fraction
+from itertools import groupby
 from pathlib import Path
 from zlib import crc32
 
@@ -8,7 +10,7 @@ import cv2
 import numpy as np
 
 from stepscope.engine.dialogue import format_clock
-from stepscope.engine.video.writer import write_h264
+from stepscope.engine.video.writer import open_encoder
 
 _HEIGHT, _WIDTH = 180, 320
 _LINE_CHARS = 26
@@ -16,20 +18,23 @@ _MAX_LINES = 5
 
 
 def write_cards(path: Path, text_at: Callable[[float], str], *, fps: float, num_frames: int) -> None:
-    """Write a video with a card for each frame, whose text is ``text_at`` its time; each text has its own colour."""
-    write_h264(path, _draw_cards(text_at, fps=fps, num_frames=num_frames), fps=fps, crf=30)
+    """Write a video whose card at each frame has the text ``text_at`` its time; each text has its own colour."""
+    cards = groupby(range(num_frames), key=lambda frame: (text_at(frame / fps), format_clock(frame // fps)))
+    rate = Fraction(fps).limit_denominator(1001)
+    with open_encoder(path, height=_HEIGHT, width=_WIDTH, fps=rate, crf=30, preset="veryfast") as encoder:
+        for (text, clock), frames in cards:
+            first, *rest = frames
+            last = rest[-1] if rest else first
+            encoder.write(_draw_card(text, clock), time_s=first / rate, until_s=(last + 1) / rate)
 
 
-def _draw_cards(text_at: Callable[[float], str], *, fps: float, num_frames: int) -> Iterator[np.ndarray]:
-    for frame in range(num_frames):
-        time_s = frame / fps
-        text = text_at(time_s)
-        shade = crc32(text.encode(errors="replace"))
-        card = np.full((_HEIGHT, _WIDTH, 3), [40 + (shade >> shift) % 100 for shift in (0, 8, 16)], np.uint8)
-        for number, line in enumerate(_wrap(text)):
-            _write(card, line, 40 + 24 * number, scale=0.6)
-        _write(card, format_clock(time_s), _HEIGHT - 12, scale=0.5)
-        yield card
+def _draw_card(text: str, clock: str) -> np.ndarray:
+    shade = crc32(text.encode(errors="replace"))
+    card = np.full((_HEIGHT, _WIDTH, 3), [40 + (shade >> shift) % 100 for shift in (0, 8, 16)], np.uint8)
+    for number, line in enumerate(_wrap(text)):
+        _write(card, line, 40 + 24 * number, scale=0.6)
+    _write(card, clock, _HEIGHT - 12, scale=0.5)
+    return card
 
 
 def _wrap(text: str) -> list[str]:

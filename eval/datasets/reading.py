@@ -15,7 +15,7 @@ from stepscope.eval.datasets.mappings import DatasetMapping, override, read_bund
 from stepscope.eval.datasets.recipes import read_graph
 from stepscope.eval.datasets.segment_json import list_records, list_rows, read_segments, read_taxonomy
 from stepscope.eval.datasets.segments import AnnotatedVideo, Annotations, RecipeStep, normalise
-from stepscope.eval.datasets.table import read_lengths, read_lines, read_table, split_table
+from stepscope.eval.datasets.table import list_missing, read_lengths, read_lines, read_table, split_table
 
 _SUFFIXES: Final = (".csv", ".tsv", ".txt", ".json", ".eaf", ".anvil", ".xml", ".vtt", ".srt", ".bundle")
 _WEB_PAGE: Final = re.compile(r"\s*<(?:!doctype\s+html|html)\b", re.IGNORECASE)
@@ -35,7 +35,7 @@ class AnnotationReader:
 
     candidates: Mapping[str, DatasetMapping]
     is_chosen: bool = False
-    """Whether the user chose the candidates, so that one that has the form of a file need not be recognised."""
+    """Whether the user chose the candidates, so that the only one of a form need not be recognised in a named file."""
     columns: Sequence[str] = ()
     unit: str = ""
     level: int = 1
@@ -47,9 +47,11 @@ class AnnotationReader:
     """Name of the subset by video, from published lists."""
     lengths: dict[str, float] = field(default_factory=dict)
     datasets: dict[str, None] = field(default_factory=dict)
+    _is_certain: bool = False
 
-    def read(self, path: Path) -> None:
-        """Add the content of a file. Raises ``ValueError`` naming it."""
+    def read(self, path: Path, *, is_named: bool) -> None:
+        """Add the content of a file, which the user named itself or not. Raises ``ValueError`` naming it."""
+        self._is_certain = self.is_chosen and is_named
         if path.suffix.lower() in (".eaf", ".anvil", ".xml"):
             self._read_document(path)
             return
@@ -91,8 +93,8 @@ class AnnotationReader:
             self._add_subset(path.stem.lower(), names)
         elif (classes := framewise.read_classes(text)) is not None:
             self.classes |= classes
-        elif tasks := _TASK.findall(text):
-            for number, title, steps in tasks:
+        elif _TASK.match(text):
+            for number, title, steps in _TASK.findall(text):
                 self.goals[number] = title.strip()
                 listed = enumerate(steps.split(","), start=1)
                 self.recipes[number] = tuple(
@@ -112,7 +114,9 @@ class AnnotationReader:
             self._add(read_lines(text, _name_fields(path, of_lines), of_lines, level=self.level), of_lines.description)
         elif is_framewise and len(lines) > 1:
             labels = {*lines}
-            mapping = self._find("framewise", lambda one: bool(labels & {*one.keys})) or self.candidates.get("labels")
+            mapping = self._find(
+                "framewise", lambda one: not one.keys or bool(labels & {*one.keys})
+            ) or self.candidates.get("labels")
             if mapping is None:
                 raise UnknownFormError("frame-wise labels need a mapping of the form framewise")
             mapping = override(mapping, (), self.unit)
@@ -134,13 +138,12 @@ class AnnotationReader:
             self._add(tools.read_boris(table, path.stem, level=self.level), "BORIS")
             return
         columns = {*table.columns}
-        mapping = self._find("table", lambda one: bool(one.keys) and {*one.keys} <= columns)
+        mapping = self._find("table", lambda one: {*one.keys} <= columns and not list_missing(table, one))
         if mapping is None and "table" in self.candidates:
             mapping = override(self.candidates["table"], self.columns, self.unit)
             if not self.columns:
                 table = table.rename(columns=str.lower)
-                is_known = all({*names.split("|")} & {*table.columns} for names in (mapping.start, mapping.label))
-                mapping = mapping if is_known else None
+                mapping = None if list_missing(table, mapping) else mapping
         if mapping is None:
             listed = ", ".join(map(str, table.columns))[:200]
             raise UnknownFormError(f"no data set has the columns {listed}; name those of yours with --columns")
@@ -149,7 +152,7 @@ class AnnotationReader:
     def _find(self, form: str, fits: Any) -> DatasetMapping | None:
         """Return the mapping of a form that fits a file; None if there is none. Raises ``ValueError`` for several."""
         of_form = [one for one in self.candidates.values() if one.form == form and one.name not in ("table", "labels")]
-        if self.is_chosen and len(of_form) == 1:
+        if self._is_certain and len(of_form) == 1:
             return override(of_form[0], self.columns, self.unit)
         fitting = [one for one in of_form if fits(one)]
         most = max((len(one.keys) for one in fitting), default=0)
@@ -211,13 +214,13 @@ def read_annotations(
         candidates=candidates, is_chosen=bool(dataset or mapping), columns=columns, unit=unit, level=level
     )
     not_read = []
-    for path, is_listed in sorted(_list_files([*paths, *([task_graphs] if task_graphs else [])]), key=_reads_first):
+    for path, is_named in sorted(_list_files([*paths, *([task_graphs] if task_graphs else [])]), key=_reads_first):
         try:
-            reader.read(path)
+            reader.read(path, is_named=is_named)
         except FileNotFoundError as error:
             raise ValueError(f"there is no file {path}") from error
         except ValueError as error:
-            if is_listed or not isinstance(error.__cause__, UnknownFormError):
+            if is_named or not isinstance(error.__cause__, UnknownFormError):
                 raise
             not_read.append(path.name)
     videos = [_complete(video, reader) for video in reader.videos.values()]

@@ -31,9 +31,7 @@ def read_table(
     table: pd.DataFrame, name: Mapping[str, str], mapping: DatasetMapping, *, level: int
 ) -> list[AnnotatedVideo]:
     """Return the videos of a table; ``name`` has the fields that the name of the file gives."""
-    needed = [mapping.start, mapping.end, mapping.label]
-    missing = [path for path in needed if path and "{" not in path and not {*path.split("|")} & {*table.columns}]
-    if missing:
+    if missing := list_missing(table, mapping):
         raise ValueError(f"there is no column {missing[0]}; the columns are {', '.join(table.columns)[:300]}")
     records = table.to_dict(orient="records")
     rows = [
@@ -41,6 +39,12 @@ def read_table(
         for number, record in enumerate(records, start=1)
     ]
     return group_rows(rows, mapping, level=level)
+
+
+def list_missing(table: pd.DataFrame, mapping: DatasetMapping) -> list[str]:
+    """Return the fields of a mapping for which a table has no column."""
+    needed = (mapping.start, mapping.end, mapping.label)
+    return [path for path in needed if path and "{" not in path and not {*path.split("|")} & {*table.columns}]
 
 
 def read_lines(text: str, name: Mapping[str, str], mapping: DatasetMapping, *, level: int) -> list[AnnotatedVideo]:

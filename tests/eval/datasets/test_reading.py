@@ -63,6 +63,15 @@ def test_a_mapping_of_your_own_describes_a_file(tmp_path: Path) -> None:
     assert [(one.start_s, one.end_s, one.label) for one in video.segments] == [(1, 2, "pour")]
 
 
+def test_in_a_folder_files_that_a_chosen_data_set_does_not_have_are_left_out_and_named(tmp_path: Path) -> None:
+    write(tmp_path, "own.yaml", "mine: {start: t0, end: t1, label: what}")
+    (folder := tmp_path / "data").mkdir()
+    write(folder, "a.csv", "t0,t1,what\n1,2,pour\n")
+    write(folder, "README.txt", "The times are seconds, and\nthe names are ours.\n")
+    found = read_annotations([folder], mapping=tmp_path / "own.yaml")
+    assert ([video.video_id for video in found.videos], found.not_read) == (["a"], ("README.txt",))
+
+
 @pytest.mark.parametrize(
     ("text", "reason"),
     [

@@ -10,7 +10,7 @@ from typing import Any
 
 from stepscope.engine.io.json_records import short_repr
 from stepscope.eval.data.loading import SUFFIXES
-from stepscope.eval.data.samples import Turn
+from stepscope.eval.data.samples import Role, Turn
 from stepscope.eval.datasets.mappings import DatasetMapping, find_text, find_value, has_flag, to_seconds
 from stepscope.eval.datasets.segments import AnnotatedVideo, Segment, normalise
 from stepscope.eval.runs.imports.system_output import file_name
@@ -48,7 +48,8 @@ def make_video(
     place = f"video {video_id}"
     try:
         if duration:
-            video = replace(video, duration_s=to_seconds(duration, replace(mapping, unit="s")))
+            length_s = to_seconds(duration, replace(mapping, unit="s"))
+            video = replace(video, duration_s=length_s if length_s > 0 else None)
         segments, turns = list[Segment](), list[Turn]()
         for row in rows:
             place = row.place
@@ -125,7 +126,7 @@ def _read_time(fields: Mapping[str, Any], name: str, mapping: DatasetMapping, *,
 def _make_turn(fields: Mapping[str, Any], mapping: DatasetMapping) -> list[Turn]:
     """Return the message of a row; none if it has no words."""
     text = find_text(fields, mapping.text)
-    role = "assistant" if has_flag(fields, mapping.assistant) else "user"
+    role: Role = "assistant" if has_flag(fields, mapping.assistant) else "user"
     time_s = _read_time(fields, mapping.start, mapping)
     return [Turn(time_s=time_s, role=role, text=text)] if text and time_s >= 0 else []
 

@@ -1,7 +1,7 @@
 """A small invented file of each form, and the segments that it has."""
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -305,9 +305,9 @@ def test_a_form_is_recognised_and_its_segments_are_read(name: str, tmp_path: Pat
     (video,) = read(form, tmp_path).videos
     assert video.problem == ""
     assert (video.video_id, video.goal) == (form.video, form.goal)
-    assert [(one.start_s, one.end_s, one.label) for one in video.segments] == [
-        (pytest.approx(start_s), pytest.approx(end_s), label) for start_s, end_s, label in form.segments
-    ]
+    assert [one.label for one in video.segments] == [label for _, _, label in form.segments]
+    times = [time_s for one in video.segments for time_s in (one.start_s, one.end_s)]
+    assert times == pytest.approx([time_s for start_s, end_s, _ in form.segments for time_s in (start_s, end_s)])
 
 
 def test_another_level_has_the_inner_segments(tmp_path: Path) -> None:
@@ -344,6 +344,16 @@ def test_errors_are_read_with_their_description(tmp_path: Path) -> None:
         for name in ("egoper", "captaincook4d")
     }
     assert causes == {"egoper": ["", "spills"], "captaincook4d": ["", "error"]}
+
+
+def test_segments_in_two_files_are_read_once_with_the_description_of_their_error(tmp_path: Path) -> None:
+    spans = [{"step_id": n, "start_time": a, "end_time": b, "description": c} for n, (a, b, c) in enumerate(POUR, 1)]
+    errors = [{"tag": "Technique Error"}, {"tag": "Timing Error"}]
+    record = {"recording_id": "tea", "is_error": True, "step_annotations": [spans[0], {**spans[1], "errors": errors}]}
+    more = {"errors.json": json.dumps([record])}
+    (video,) = read(replace(FORMS["captaincook4d"], more=more), tmp_path).videos
+    assert [segment.cause for segment in video.segments] == ["", "Technique Error, Timing Error"]
+    assert video.left_out == {"given twice": 2}
 
 
 def test_recipes_come_from_a_list_of_tasks_and_from_a_taxonomy(tmp_path: Path) -> None:

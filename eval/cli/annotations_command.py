@@ -47,16 +47,8 @@ def annotations(options: AnnotationsOptions) -> int:
     """
     check_number("--fps", options.fps, minimum=0.001, maximum=1000)
     check_number("--level", options.level, minimum=1, maximum=10)
-    found = read_annotations(
-        options.files,
-        dataset=options.dataset,
-        mapping=options.mapping,
-        columns=options.columns,
-        unit=options.unit,
-        level=options.level,
-        task_graphs=options.task_graphs,
-        subset=options.subset,
-    )
+    names = ("dataset", "mapping", "columns", "unit", "level", "task_graphs", "subset")
+    found = read_annotations(options.files, **{name: getattr(options, name) for name in names})
     folder = None if options.videos is None else VideoFolder(options.videos)
     result = _Result()
     for video in found.videos:

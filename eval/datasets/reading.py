@@ -53,7 +53,9 @@ class AnnotationReader:
         """Add the content of a file, which the user named itself or not. Raises ``ValueError`` naming it."""
         self._is_certain = self.is_chosen and is_named
         if path.suffix.lower() in (".eaf", ".anvil", ".xml"):
-            self._read_document(path)
+            root = parse_xml(path, kind="annotations in XML")
+            with reading(path):
+                self._add([tools.read_document(root, path.stem, self.unit, level=self.level)], root.tag.lower())
             return
         with reading(path):
             text = read_text(path)
@@ -66,40 +68,33 @@ class AnnotationReader:
             elif not self._read_lists(text, path):
                 self._read_text(text, path)
 
-    def _read_document(self, path: Path) -> None:
-        root = parse_xml(path, kind="annotations in XML")
-        with reading(path):
-            self._add([tools.read_document(root, path.stem, self.unit, level=self.level)], root.tag.lower())
-
     def _read_json(self, content: Any, path: Path) -> None:
         if isinstance(content, dict) and {"steps", "edges"} <= content.keys():
             self.recipes[normalise(path.stem)] = read_graph(content)
         elif _is_lists(content):
             for name, ids in content.items():
                 self._add_subset(name.lower(), ids)
-        elif tools.is_via(content):
-            self._add(tools.read_via(content, level=self.level), "VIA")
-        elif tools.is_label_studio(content):
-            self._add(tools.read_label_studio(content, self.unit, level=self.level), "Label Studio")
-        else:
-            mapping = self._choose("json", lambda one: _fits_json(content, one))
+        elif (project := tools.read_project(content, self.unit, level=self.level)) is not None:
+            self._add(project, "VIA" if isinstance(content, dict) else "Label Studio")
+        elif (mapping := self._find("json", lambda one: _fits_json(content, one))) is not None:
             self.recipes.update(read_taxonomy(content, mapping))
             name = _name_fields(path, mapping)
             self._add(read_segments(content, name, mapping, level=self.level), mapping.description)
+        else:
+            known = ", ".join(one.name for one in self.candidates.values() if one.form == "json")
+            raise UnknownFormError(f"it has the keys of no data set ({known}); describe it in a file for --mapping")
 
     def _read_lists(self, text: str, path: Path) -> bool:
         """Read a list of videos, of classes or of tasks; return whether the file is one."""
-        if (names := framewise.read_bundle(text)) is not None:
-            self._add_subset(path.stem.lower(), names)
+        if (videos := framewise.read_bundle(text)) is not None:
+            self._add_subset(path.stem.lower(), videos)
         elif (classes := framewise.read_classes(text)) is not None:
             self.classes |= classes
         elif _TASK.match(text):
             for number, title, steps in _TASK.findall(text):
                 self.goals[number] = title.strip()
-                listed = enumerate(steps.split(","), start=1)
-                self.recipes[number] = tuple(
-                    RecipeStep(name=name.strip(), step_id=str(place)) for place, name in listed
-                )
+                names = enumerate(map(str.strip, steps.split(",")), start=1)
+                self.recipes[number] = tuple(RecipeStep(name=name, step_id=str(place)) for place, name in names)
         else:
             return False
         return True
@@ -113,10 +108,8 @@ class AnnotationReader:
         if of_lines is not None:
             self._add(read_lines(text, _name_fields(path, of_lines), of_lines, level=self.level), of_lines.description)
         elif is_framewise and len(lines) > 1:
-            labels = {*lines}
-            mapping = self._find(
-                "framewise", lambda one: not one.keys or bool(labels & {*one.keys})
-            ) or self.candidates.get("labels")
+            mapping = self._find("framewise", lambda one: not one.keys or not {*one.keys}.isdisjoint(lines))
+            mapping = mapping or self.candidates.get("labels")
             if mapping is None:
                 raise UnknownFormError("frame-wise labels need a mapping of the form framewise")
             mapping = override(mapping, (), self.unit)
@@ -130,11 +123,10 @@ class AnnotationReader:
             table = split_table(text)
         except ValueError as error:
             raise UnknownFormError(str(error)) from error
-        lengths = read_lengths(table)
-        if lengths is not None:
+        if (lengths := read_lengths(table)) is not None:
             self.lengths |= lengths
             return
-        if tools.is_boris(table):
+        if {"Time", "Behavior", "Behavior type"} <= {*table.columns}:
             self._add(tools.read_boris(table, path.stem, level=self.level), "BORIS")
             return
         columns = {*table.columns}
@@ -161,13 +153,6 @@ class AnnotationReader:
             raise ValueError(f"it may be of {' or '.join(one.name for one in best)}; choose with --dataset")
         return override(best[0], self.columns, self.unit) if best else None
 
-    def _choose(self, form: str, fits: Any) -> DatasetMapping:
-        mapping = self._find(form, fits)
-        if mapping is None:
-            known = ", ".join(one.name for one in self.candidates.values() if one.form == form)
-            raise UnknownFormError(f"it has the keys of no data set ({known}); describe it in a file for --mapping")
-        return mapping
-
     def _add_subset(self, name: str, ids: Sequence[str]) -> None:
         for video_id in ids:
             if self.subsets.setdefault(video_id, name) != name:
@@ -191,30 +176,20 @@ def read_annotations(
     task_graphs: Path | None = None,
     subset: str = "",
 ) -> Annotations:
-    """Return the annotations of files and folders.
+    """Return the annotations of files and folders; ``AnnotationsOptions`` describes the arguments.
 
-    Args:
-        paths: Files, and folders, of which files without a known form are left out and named.
-        dataset: Name of a mapping, which then needs no recognition.
-        mapping: File with mappings to use instead of the bundled ones.
-        columns: Columns of a table, such as ``start=t0``.
-        unit: Unit of the times, instead of that of the mapping.
-        level: Level of a hierarchy whose segments are the steps.
-        task_graphs: Folder with a task graph for each recipe.
-        subset: Only the videos of this subset of the data set, list or bundle.
-
-    Raises ``ValueError`` with one sentence.
+    Files of a folder without a known form are left out and named. Raises ``ValueError`` with one sentence.
     """
     candidates = read_bundled() if mapping is None else read_mappings(mapping)
     if dataset:
         if dataset not in candidates:
             raise ValueError(f"there is no data set {dataset}; choose from {', '.join(candidates)}")
         candidates = {name: one for name, one in candidates.items() if f"{name}-".startswith(f"{dataset}-")}
-    reader = AnnotationReader(
-        candidates=candidates, is_chosen=bool(dataset or mapping), columns=columns, unit=unit, level=level
-    )
-    not_read = []
-    for path, is_named in sorted(_list_files([*paths, *([task_graphs] if task_graphs else [])]), key=_reads_first):
+    is_chosen = bool(dataset or mapping)
+    reader = AnnotationReader(candidates=candidates, is_chosen=is_chosen, columns=columns, unit=unit, level=level)
+    not_read = list[str]()
+    listed = _list_files([*paths, *([task_graphs] if task_graphs else [])])
+    for path, is_named in sorted(listed, key=lambda file: "mapping" not in file[0].stem.lower()):  # labels by id first
         try:
             reader.read(path, is_named=is_named)
         except FileNotFoundError as error:
@@ -223,7 +198,15 @@ def read_annotations(
             if is_named or not isinstance(error.__cause__, UnknownFormError):
                 raise
             not_read.append(path.name)
-    videos = [_complete(video, reader) for video in reader.videos.values()]
+    videos = [
+        replace(
+            video,
+            goal=reader.goals.get(video.goal, video.goal),
+            subset=reader.subsets.get(video.video_id, video.subset),
+            duration_s=video.duration_s or reader.lengths.get(video.video_id),
+        )
+        for video in reader.videos.values()
+    ]
     if subset:
         known = sorted({video.subset for video in videos} - {""})
         videos = [video for video in videos if video.subset == subset.lower()]
@@ -247,17 +230,9 @@ def _list_files(paths: Sequence[Path]) -> Iterator[tuple[Path, bool]]:
                 yield file, False
 
 
-def _reads_first(listed: tuple[Path, bool]) -> bool:
-    """Return the sort key that puts files of labels before those that use them."""
-    return "mapping" not in listed[0].stem.lower()
-
-
 def _is_lists(content: Any) -> bool:
-    return (
-        isinstance(content, dict)
-        and bool(content)
-        and all(isinstance(ids, list) and all(isinstance(one, str) for one in ids) for ids in content.values())
-    )
+    lists = list(content.values()) if isinstance(content, dict) else []
+    return bool(lists) and all(isinstance(ids, list) and all(isinstance(one, str) for one in ids) for ids in lists)
 
 
 def _fits_json(content: Any, mapping: DatasetMapping) -> bool:
@@ -305,14 +280,4 @@ def _join(one: AnnotatedVideo, other: AnnotatedVideo) -> AnnotatedVideo:
         turns=(*one.turns, *other.turns),
         left_out=counts,
         problem=one.problem or other.problem,
-    )
-
-
-def _complete(video: AnnotatedVideo, reader: AnnotationReader) -> AnnotatedVideo:
-    """Return a video with its subset and length from other files, and with the goal that a number stands for."""
-    return replace(
-        video,
-        goal=reader.goals.get(video.goal, video.goal),
-        subset=reader.subsets.get(video.video_id, video.subset),
-        duration_s=video.duration_s or reader.lengths.get(video.video_id),
     )

@@ -18,12 +18,10 @@ class Segment:
     """One annotated part of a video."""
 
     label: str
-    """Name of the step."""
     start_s: float = -1.0
     """-1 for a step that was never done, as is then ``end_s``."""
     end_s: float = -1.0
     step_id: str = ""
-    """Id of the step in the data set; empty if it has none."""
     cause: str = ""
     """Description of the error if the step was done wrongly; empty if it was done right."""
     is_continued: bool = False
@@ -79,7 +77,7 @@ class Annotations:
     videos: tuple[AnnotatedVideo, ...]
     datasets: tuple[str, ...]
     """Titles of the data sets, or of the forms, with a note on the licence."""
-    recipes: Mapping[str, tuple[RecipeStep, ...]] = field(default_factory=dict)
+    recipes: Mapping[str, tuple[RecipeStep, ...]]
     """By normalised name."""
-    not_read: tuple[str, ...] = ()
+    not_read: tuple[str, ...]
     """Files of a folder that have no known form."""

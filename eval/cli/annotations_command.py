@@ -1,12 +1,12 @@
 """The command ``annotations``: makes a split from the annotations of a data set."""
 
+import math
 import sys
 from collections import Counter
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from stepscope.engine.dialogue import parse_update
 from stepscope.engine.errors import EngineError
 from stepscope.engine.io.files import digest_file
 from stepscope.engine.plurals import format_count
@@ -89,19 +89,16 @@ def _build(
 
 def _draw(sample: Sample, folder: Path) -> Sample:
     """Return the sample with a video whose cards name the step in progress that was started last."""
-    names = {step.id: step.name for step in sample.steps}
-    updates = [(turn.time_s, update) for turn in sample.turns if (update := parse_update(turn.text)) is not None]
+    times = {turn.text: turn.time_s for turn in sample.turns if turn.role == "update"}
+    spans = [
+        (times.get(f"{one.id}->start"), times.get(f"{one.id}->complete", math.inf), one.name) for one in sample.steps
+    ]
 
     def find_text(time_s: float) -> str:
-        in_progress = list[str]()
-        for at_s, update in updates:
-            if at_s > time_s + 1e-9:
-                break
-            if update.transition == "start":
-                in_progress.append(update.step_id)
-            elif update.step_id in in_progress:
-                in_progress.remove(update.step_id)
-        return names[in_progress[-1]] if in_progress else f"({sample.goal or 'no step'})"
+        started = [
+            (start_s, name) for start_s, end_s, name in spans if start_s is not None and start_s <= time_s < end_s
+        ]
+        return max(started, default=(0.0, f"({sample.goal or 'no step'})"))[1]
 
     path = folder / f"{make_file_name(sample.video_id)}.mp4"
     write_cards(path, find_text, fps=sample.fps, num_frames=sample.num_frames)

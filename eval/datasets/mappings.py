@@ -27,80 +27,52 @@ _NO: Final = ("", "0", "0.0", "false", "none", "no")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DatasetMapping:
-    """Description of the files of one data set. A field of a segment is a column, or a path such as ``segment.0``.
-
-    ``a|b`` is the first of two fields that has a value, ``{a} {b}`` a text with both, ``*`` each entry of a list, and
-    ``@key`` and ``@group`` the keys of the video and of the group that holds it.
-    """
+    """Description of the files of one data set; the head of ``mappings.yaml`` describes the fields."""
 
     name: str
     title: str = ""
     licence: str = ""
     form: Form = "table"
-    """A table with a header, lines of one pattern, JSON, or a label for each frame."""
     keys: tuple[str, ...] = ()
-    """Columns, or keys of the file, the video or the segment, by which files are recognised; of frame-wise labels, one
-    of these labels."""
     line: str = ""
-    """Of the form ``lines``: regular expression of a line, whose named groups are the columns."""
     skip: str = ""
-    """Regular expression of lines without a segment."""
     file: str = ""
-    """Regular expression of the name of a file without suffix, whose named groups are columns, too."""
     videos: str = ""
-    """Of JSON: path of the list, or object, of videos."""
     segments: str = ""
-    """Of JSON: path of the segments in a video; ``.`` for lists of equal length in the video itself."""
     children: str = ""
-    """Path of the segments of the next level in a segment."""
     level: str = ""
-    """Field with the level of a segment, one of ``levels``."""
     levels: tuple[str, ...] = ()
     video: str = "@file"
-    """Field with the id of the video."""
     video_file: str = "{video}"
-    """Name of its file without suffix."""
     start: str = ""
-    """Empty if only ends are annotated."""
     end: str = ""
-    """Empty if a segment ends where the next one starts."""
     label: str = "label"
     label_pattern: str = ""
-    """Regular expression of a label, with groups ``step`` and ``label``."""
     step: str = ""
     unit: str = "s"
-    """s, ms, clock, ticks (of 100 ns), frames@RATE or timecode@RATE."""
     base: int = 0
-    """Number of the first frame."""
     end_included: bool = False
-    """Whether the last frame of a segment is part of it."""
     duration: str = ""
-    """Field of a video with its length in seconds."""
     subset: str = ""
     goal: str = ""
     goals: Mapping[str, str] = field(default_factory=dict)
-    """Goals by their numbers."""
     recipe: str = ""
-    """Field with the name of the recipe; the goal if empty."""
     taxonomy: str = ""
-    """Of JSON: path of an object with the steps of each recipe."""
     background: tuple[str, ...] = ()
-    """Labels that are no steps."""
     irrelevant: Flag = field(default_factory=dict)
     events: Flag = field(default_factory=dict)
-    """Marks rows that are no steps."""
     continued: Flag = field(default_factory=dict)
     wrong: Flag = field(default_factory=dict)
     cause: str = ""
-    """Field that describes what is wrong."""
     messages: Flag = field(default_factory=dict)
-    """Marks rows with a message of a conversation."""
     text: str = ""
     assistant: Flag = field(default_factory=dict)
-    """Marks the messages of the assistant; those not marked are the user's."""
 
     def __post_init__(self) -> None:
-        _match_unit(self.unit)
+        match = _UNIT.fullmatch(self.unit)
+        if match is None or (match[2] and not 0 < float(match[2]) <= 1e6):
+            known = "s, ms, clock, ticks, frames@RATE or timecode@RATE"
+            raise ValueError(f"unit must be {known}; got {short_repr(self.unit)}")
         for name in ("line", "skip", "file", "label_pattern"):
             try:
                 re.compile(getattr(self, name))
@@ -198,12 +170,6 @@ def to_seconds(value: object, mapping: DatasetMapping, *, is_end: bool = False) 
     if not _NUMBER.fullmatch(text):
         raise ValueError(f"a time in {mapping.unit} is a number; got {short_repr(value)}")
     return check_number("a time", float(text.replace(",", ".")) * _SCALES.get(kind, 1.0), minimum=0)
-
-
-def _match_unit(unit: str) -> None:
-    match = _UNIT.fullmatch(unit)
-    if match is None or (match[2] and not 0 < float(match[2]) <= 1e6):
-        raise ValueError(f"unit must be s, ms, clock, ticks, frames@RATE or timecode@RATE; got {short_repr(unit)}")
 
 
 def _follow(value: Any, path: str) -> Any:

@@ -61,19 +61,10 @@ def build_sample(
     recipe = () if repeats == "occurrence" else recipe
     never = [segment for segment in video.segments if not segment.is_done]
     entries = _assign(done, never, recipe, counts, repeats, wrong)
-    ids = [f"S{number}" for number in range(1, len(entries) + 1)]
-    sample = Sample(
-        video_id=video.video_id,
-        fps=fps,
-        num_frames=num_frames,
-        goal=video.goal,
-        steps=tuple(Step(id=name, name=entry.step.name) for name, entry in zip(ids, entries, strict=True)),
-        after={
-            name: tuple(ids[place] for place in entry.step.after)
-            for name, entry in zip(ids, entries, strict=True)
-            if entry.step.after
-        },
-    )
+    steps = tuple(Step(id=f"S{number}", name=entry.step.name) for number, entry in enumerate(entries, start=1))
+    before = {step.id: tuple(steps[i].id for i in entry.step.after) for step, entry in zip(steps, entries, strict=True)}
+    after = {step_id: ids for step_id, ids in before.items() if ids}
+    sample = Sample(video_id=video.video_id, fps=fps, num_frames=num_frames, goal=video.goal, steps=steps, after=after)
     updates = list(_make_updates(entries, sample, counts, wrong))
     messages = [turn for turn in video.turns if is_inside(turn.time_s, sample)]
     counts["message outside"] += len(video.turns) - len(messages)
@@ -94,17 +85,11 @@ def read_graph(content: Mapping[str, Any]) -> tuple[RecipeStep, ...]:
         if len(ends) != 2 or not set(ends) <= set(names):
             raise ValueError(f"an edge of a task graph is a list of the ids of two of its steps; got {str(edge)[:40]}")
         before[ends[1]].add(ends[0])
-    order = TopologicalSorter({name: before[name] for name in names})
     try:
-        order.prepare()
+        order = list(TopologicalSorter({name: before[name] for name in names}).static_order())
     except CycleError as error:
         raise ValueError(f"the task graph has a cycle: {' -> '.join(error.args[1])}") from error
-    numbers = {name: number for number, name in enumerate(names)}
-    listed = list[str]()
-    while order.is_active():
-        ready = sorted(order.get_ready(), key=numbers.__getitem__)
-        listed += [name for name in ready if str(names[name]) not in ("START", "END")]
-        order.done(*ready)
+    listed = [name for name in order if str(names[name]) not in ("START", "END")]
     places = {name: place for place, name in enumerate(listed)}
     return tuple(
         RecipeStep(

@@ -1,5 +1,6 @@
 """Draws stand-ins for videos that are missing: the name of the step on a card, with the time."""
 
+import textwrap
 from collections.abc import Callable
 from fractions import Fraction
 from itertools import groupby
@@ -31,22 +32,11 @@ def write_cards(path: Path, text_at: Callable[[float], str], *, fps: float, num_
 def _draw_card(text: str, clock: str) -> np.ndarray:
     shade = crc32(text.encode(errors="replace"))
     card = np.full((_HEIGHT, _WIDTH, 3), [40 + (shade >> shift) % 100 for shift in (0, 8, 16)], np.uint8)
-    for number, line in enumerate(_wrap(text)):
+    plain = text.encode("ascii", "replace").decode()  # the font has no other characters
+    for number, line in enumerate(textwrap.wrap(plain, _LINE_CHARS)[:_MAX_LINES]):
         _write(card, line, 40 + 24 * number, scale=0.6)
     _write(card, clock, _HEIGHT - 12, scale=0.5)
     return card
-
-
-def _wrap(text: str) -> list[str]:
-    """Return the lines of a text, as many as a card holds; characters that its font lacks become ``?``."""
-    lines = [""]
-    for word in text.encode("ascii", "replace").decode().split():
-        joined = f"{lines[-1]} {word}".strip()
-        if len(joined) <= _LINE_CHARS or not lines[-1]:
-            lines[-1] = joined
-        else:
-            lines.append(word)
-    return lines[:_MAX_LINES]
 
 
 def _write(card: np.ndarray, text: str, bottom: int, *, scale: float) -> None:

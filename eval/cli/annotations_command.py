@@ -109,13 +109,8 @@ def _describe(found: Annotations, result: _Result, options: AnnotationsOptions) 
     """Return the provenance of the split: files, settings, and what was left out of each video."""
     return {
         "datasets": list(found.datasets),
-        "files": {path.name: digest_file(path) for path in options.files if path.is_file()},
-        "folders": [path.name for path in options.files if path.is_dir()],
-        "fps": options.fps,
-        "level": options.level,
-        "repeats": options.repeats,
-        "wrong": options.wrong,
-        "subset": options.subset,
+        "files": {path.name: digest_file(path) if path.is_file() else "" for path in options.files},
+        **{name: getattr(options, name) for name in ("fps", "level", "repeats", "wrong", "subset")},
         "counts": result.total,
         "counts_by_video": {video_id: dict(+counts) for video_id, counts in result.counts.items() if +counts},
         "not_usable": result.problems,

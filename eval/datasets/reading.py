@@ -2,8 +2,9 @@
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence, Set
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -33,10 +34,9 @@ class UnknownFormError(ValueError):
 class AnnotationReader:
     """Collects the content of files."""
 
-    candidates: Mapping[str, DatasetMapping]
+    candidates: Sequence[DatasetMapping]
     is_chosen: bool = False
     """Whether the user chose the candidates, so that the only one of a form need not be recognised in a named file."""
-    columns: Sequence[str] = ()
     unit: str = ""
     level: int = 1
     videos: dict[str, AnnotatedVideo] = field(default_factory=dict)
@@ -76,12 +76,12 @@ class AnnotationReader:
                 self._add_subset(name.lower(), ids)
         elif (project := tools.read_project(content, self.unit, level=self.level)) is not None:
             self._add(project, "VIA" if isinstance(content, dict) else "Label Studio")
-        elif (mapping := self._find("json", lambda one: _fits_json(content, one))) is not None:
+        elif (mapping := self._find("json", partial(_fits_json, content))) is not None:
             self.recipes.update(read_taxonomy(content, mapping))
             name = _name_fields(path, mapping)
             self._add(read_segments(content, name, mapping, level=self.level), mapping.description)
         else:
-            known = ", ".join(one.name for one in self.candidates.values() if one.form == "json")
+            known = ", ".join(one.name for one in self.candidates if one.form == "json")
             raise UnknownFormError(f"it has the keys of no data set ({known}); describe it in a file for --mapping")
 
     def _read_lists(self, text: str, path: Path) -> bool:
@@ -103,16 +103,14 @@ class AnnotationReader:
         lines = [line.strip("\r ") for line in text.splitlines() if line.strip()]
         if not lines:
             raise ValueError("it is empty")
-        of_lines = self._find("lines", lambda one: _fits_lines(lines, one))
+        of_lines = self._find("lines", partial(_fits_lines, lines))
         is_framewise = not any(re.search(r"[\s,;]", line) for line in lines[:_NUM_LINES])
         if of_lines is not None:
             self._add(read_lines(text, _name_fields(path, of_lines), of_lines, level=self.level), of_lines.description)
         elif is_framewise and len(lines) > 1:
             mapping = self._find("framewise", lambda one: not one.keys or not {*one.keys}.isdisjoint(lines))
-            mapping = mapping or self.candidates.get("labels")
             if mapping is None:
                 raise UnknownFormError("frame-wise labels need a mapping of the form framewise")
-            mapping = override(mapping, (), self.unit)
             videos = framewise.read_framewise(text, _name_fields(path, mapping), mapping, self.classes)
             self._add(videos, mapping.description)
         else:
@@ -129,29 +127,24 @@ class AnnotationReader:
         if {"Time", "Behavior", "Behavior type"} <= {*table.columns}:
             self._add(tools.read_boris(table, path.stem, level=self.level), "BORIS")
             return
-        columns = {*table.columns}
-        mapping = self._find("table", lambda one: {*one.keys} <= columns and not list_missing(table, one))
-        if mapping is None and "table" in self.candidates:
-            mapping = override(self.candidates["table"], self.columns, self.unit)
-            if not self.columns:
-                table = table.rename(columns=str.lower)
-                mapping = None if list_missing(table, mapping) else mapping
-        if mapping is None:
-            listed = ", ".join(map(str, table.columns))[:200]
-            raise UnknownFormError(f"no data set has the columns {listed}; name those of yours with --columns")
-        self._add(read_table(table, _name_fields(path, mapping), mapping, level=self.level), mapping.description)
+        listed = ", ".join(map(str, table.columns))[:200]
+        for cased in (table, table.rename(columns=str.lower)):
+            mapping = self._find("table", partial(_fits_table, {*cased.columns}))
+            if mapping is not None:
+                videos = read_table(cased, _name_fields(path, mapping), mapping, level=self.level)
+                self._add(videos, mapping.description)
+                return
+        raise UnknownFormError(f"no data set has the columns {listed}; name those of yours with --columns")
 
-    def _find(self, form: str, fits: Any) -> DatasetMapping | None:
+    def _find(self, form: str, fits: Callable[[DatasetMapping], bool]) -> DatasetMapping | None:
         """Return the mapping of a form that fits a file; None if there is none. Raises ``ValueError`` for several."""
-        of_form = [one for one in self.candidates.values() if one.form == form and one.name not in ("table", "labels")]
-        if self._is_certain and len(of_form) == 1:
-            return override(of_form[0], self.columns, self.unit)
-        fitting = [one for one in of_form if fits(one)]
+        of_form = [one for one in self.candidates if one.form == form]
+        fitting = of_form if self._is_certain and len(of_form) == 1 else [one for one in of_form if fits(one)]
         most = max((len(one.keys) for one in fitting), default=0)
         best = [one for one in fitting if len(one.keys) == most]
         if len(best) > 1:
             raise ValueError(f"it may be of {' or '.join(one.name for one in best)}; choose with --dataset")
-        return override(best[0], self.columns, self.unit) if best else None
+        return best[0] if best else None
 
     def _add_subset(self, name: str, ids: Sequence[str]) -> None:
         for video_id in ids:
@@ -180,13 +173,12 @@ def read_annotations(
 
     Files of a folder without a known form are left out and named. Raises ``ValueError`` with one sentence.
     """
-    candidates = read_bundled() if mapping is None else read_mappings(mapping)
-    if dataset:
-        if dataset not in candidates:
-            raise ValueError(f"there is no data set {dataset}; choose from {', '.join(candidates)}")
-        candidates = {name: one for name, one in candidates.items() if f"{name}-".startswith(f"{dataset}-")}
-    is_chosen = bool(dataset or mapping)
-    reader = AnnotationReader(candidates=candidates, is_chosen=is_chosen, columns=columns, unit=unit, level=level)
+    known = read_bundled() if mapping is None else read_mappings(mapping)
+    if dataset and dataset not in known:
+        raise ValueError(f"there is no data set {dataset}; choose from {', '.join(known)}")
+    chosen = [one for name, one in known.items() if not dataset or f"{name}-".startswith(f"{dataset}-")]
+    candidates = [override(one, columns, unit) for one in chosen]
+    reader = AnnotationReader(candidates=candidates, is_chosen=bool(dataset or mapping), unit=unit, level=level)
     not_read = list[str]()
     listed = _list_files([*paths, *([task_graphs] if task_graphs else [])])
     for path, is_named in sorted(listed, key=lambda file: "mapping" not in file[0].stem.lower()):  # labels by id first
@@ -208,10 +200,10 @@ def read_annotations(
         for video in reader.videos.values()
     ]
     if subset:
-        known = sorted({video.subset for video in videos} - {""})
+        subsets = ", ".join(sorted({video.subset for video in videos} - {""})) or "no subsets"
         videos = [video for video in videos if video.subset == subset.lower()]
         if not videos:
-            raise ValueError(f"no video is in the subset {subset}; there are {', '.join(known) or 'no subsets'}")
+            raise ValueError(f"no video is in the subset {subset}; there are {subsets}")
     if not videos:
         raise ValueError("the files have no annotated video; name the file with the segments, too")
     return Annotations(
@@ -243,6 +235,10 @@ def _fits_json(content: Any, mapping: DatasetMapping) -> bool:
         return False
     keys: set[str] = {*(content if isinstance(content, dict) else ()), *(record or ()), *(rows[0] if rows else ())}
     return {*mapping.keys} <= keys and bool(record)
+
+
+def _fits_table(columns: Set[str], mapping: DatasetMapping) -> bool:
+    return {*mapping.keys} <= columns and not list_missing(columns, mapping)
 
 
 def _fits_lines(lines: Collection[str], mapping: DatasetMapping) -> bool:

@@ -2,7 +2,7 @@
 
 import re
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from io import StringIO
 from typing import Any
 
@@ -31,7 +31,7 @@ def read_table(
     table: pd.DataFrame, name: Mapping[str, str], mapping: DatasetMapping, *, level: int
 ) -> list[AnnotatedVideo]:
     """Return the videos of a table; ``name`` has the fields that the name of the file gives."""
-    if missing := list_missing(table, mapping):
+    if missing := list_missing({*table.columns}, mapping):
         raise ValueError(f"there is no column {missing[0]}; the columns are {', '.join(table.columns)[:300]}")
     records = table.to_dict(orient="records")
     rows = [
@@ -41,10 +41,10 @@ def read_table(
     return group_rows(rows, mapping, level=level)
 
 
-def list_missing(table: pd.DataFrame, mapping: DatasetMapping) -> list[str]:
-    """Return the fields of a mapping for which a table has no column."""
+def list_missing(columns: Set[str], mapping: DatasetMapping) -> list[str]:
+    """Return the fields of a mapping for which there is no column."""
     needed = (mapping.start, mapping.end, mapping.label)
-    return [path for path in needed if path and "{" not in path and not {*path.split("|")} & {*table.columns}]
+    return [path for path in needed if path and "{" not in path and columns.isdisjoint(path.split("|"))]
 
 
 def read_lines(text: str, name: Mapping[str, str], mapping: DatasetMapping, *, level: int) -> list[AnnotatedVideo]:

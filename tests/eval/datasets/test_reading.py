@@ -146,7 +146,7 @@ def test_a_file_that_cannot_be_read_is_refused_in_one_sentence(
 
 def test_a_missing_column_and_a_missing_file_are_named(tmp_path: Path) -> None:
     file = write(tmp_path, "a.csv", HEADER)
-    with pytest.raises(ValueError, match="there is no column from; the columns are video, start, end, label"):
+    with pytest.raises(ValueError, match="has the columns video, start, end, label; name those of yours"):
         read_annotations([file], columns=["start=from"])
     with pytest.raises(ValueError, match="there is no file "):
         read_annotations([tmp_path / "b.csv"])

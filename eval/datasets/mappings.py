@@ -47,7 +47,6 @@ class DatasetMapping:
     start: str = ""
     end: str = ""
     label: str = "label"
-    label_pattern: str = ""
     step: str = ""
     unit: str = "s"
     base: int = 0
@@ -73,11 +72,13 @@ class DatasetMapping:
         if match is None or (match[2] and not 0 < float(match[2]) <= 1e6):
             known = "s, ms, clock, ticks, frames@RATE or timecode@RATE"
             raise ValueError(f"unit must be {known}; got {short_repr(self.unit)}")
-        for name in ("line", "skip", "file", "label_pattern"):
+        for name in ("line", "skip", "file"):
             try:
                 re.compile(getattr(self, name))
             except re.error as error:
                 raise ValueError(f"{name} must be a regular expression; {error}") from error
+        if not self.start and not self.end:
+            raise ValueError("start or end must name the field of a time")
 
     @property
     def description(self) -> str:

@@ -1,7 +1,7 @@
 """Reads annotation files of any of the forms of docs/datasets.md, each recognised by its content."""
 
 import re
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence, Set
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -15,7 +15,7 @@ from stepscope.eval.datasets import framewise, tools
 from stepscope.eval.datasets.mappings import DatasetMapping, override, read_bundled, read_mappings
 from stepscope.eval.datasets.recipes import read_graph
 from stepscope.eval.datasets.segment_json import list_records, list_rows, read_segments, read_taxonomy
-from stepscope.eval.datasets.segments import AnnotatedVideo, Annotations, RecipeStep, normalise
+from stepscope.eval.datasets.segments import AnnotatedVideo, Annotations, RecipeStep, Segment, normalise
 from stepscope.eval.datasets.table import list_missing, read_lengths, read_lines, read_table, split_table
 
 _SUFFIXES: Final = (".csv", ".tsv", ".txt", ".json", ".eaf", ".anvil", ".xml", ".vtt", ".srt", ".bundle")
@@ -253,27 +253,14 @@ def _name_fields(path: Path, mapping: DatasetMapping) -> dict[str, str]:
 
 def _join(one: AnnotatedVideo, other: AnnotatedVideo) -> AnnotatedVideo:
     """Return the annotations of a video in two files; of a segment in both the description of its error is kept."""
+    merged = dict[tuple[str, float, float], Segment]()
+    segments = (*one.segments, *other.segments)
+    for segment in segments:
+        place = (segment.key, segment.start_s, segment.end_s)
+        if place not in merged or segment.cause not in ("", "error"):
+            merged[place] = segment
     counts = Counter(one.left_out) + Counter(other.left_out)
-    listed = [*one.segments]
-    places = defaultdict[tuple[str, float, float], list[int]](list)
-    for place, segment in enumerate(listed):
-        places[segment.key, segment.start_s, segment.end_s].append(place)
-    for segment in other.segments:
-        if same := places.get((segment.key, segment.start_s, segment.end_s)):
-            counts["given twice"] += 1
-            place = same.pop(0)
-            if segment.cause not in ("", "error"):
-                listed[place] = replace(listed[place], cause=segment.cause)
-        else:
-            listed.append(segment)
-    return replace(
-        one,
-        goal=one.goal or other.goal,
-        recipe=one.recipe or other.recipe,
-        subset=one.subset or other.subset,
-        duration_s=one.duration_s or other.duration_s,
-        segments=tuple(listed),
-        turns=(*one.turns, *other.turns),
-        left_out=counts,
-        problem=one.problem or other.problem,
-    )
+    counts["given twice"] += len(segments) - len(merged)
+    names = ("goal", "recipe", "subset", "duration_s", "problem")
+    known = {name: getattr(one, name) or getattr(other, name) for name in names}
+    return replace(one, **known, segments=tuple(merged.values()), turns=(*one.turns, *other.turns), left_out=counts)

@@ -115,17 +115,17 @@ def _drop_duplicates(segments: Sequence[Segment], counts: Counter[str]) -> Itera
     open_segments = defaultdict[str, list[Segment]](list)
     for segment in sorted((one for one in segments if one.is_done), key=lambda one: one.start_s):
         others = [other for other in open_segments[segment.key] if other.end_s >= segment.start_s]
-        if any(_is_same(segment, other) for other in others):
+        # others start earlier, so that the intersection begins with this segment; equal instants are the same, too
+        if any(
+            min(segment.end_s, other.end_s) - segment.start_s
+            > _SAME_IOU * (max(segment.end_s, other.end_s) - other.start_s)
+            or (segment.start_s, segment.end_s) == (other.start_s, other.end_s)
+            for other in others
+        ):
             counts["duplicate"] += 1
             continue
         open_segments[segment.key] = [*others, segment]
         yield segment
-
-
-def _is_same(one: Segment, other: Segment) -> bool:
-    shared_s = min(one.end_s, other.end_s) - max(one.start_s, other.start_s)
-    union_s = max(one.end_s, other.end_s) - min(one.start_s, other.start_s)
-    return shared_s > _SAME_IOU * union_s or (union_s == 0.0)
 
 
 def _assign(

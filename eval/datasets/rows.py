@@ -1,6 +1,5 @@
 """Makes the record of a video from its rows, those of a table or the objects of a JSON file, by a mapping."""
 
-import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -46,11 +45,10 @@ def make_video(
         left_out=left_out,
     )
     place = f"video {video_id}"
+    segments, turns = list[Segment](), list[Turn]()
     try:
-        if duration:
-            length_s = to_seconds(duration, replace(mapping, unit="s"))
-            video = replace(video, duration_s=length_s if length_s > 0 else None)
-        segments, turns = list[Segment](), list[Turn]()
+        length_s = to_seconds(duration, replace(mapping, unit="s")) if duration else 0.0
+        video = replace(video, duration_s=length_s if length_s > 0 else None)
         for row in rows:
             place = row.place
             if has_flag(row.fields, mapping.messages):
@@ -74,15 +72,12 @@ def _strip_suffix(name: str) -> str:
 
 def _find_reason(row: Row, mapping: DatasetMapping, level: int) -> str:
     """Return why a row is no step of the level; empty if it is one."""
-    if has_flag(row.fields, mapping.events):
-        return "no step"
+    depth = row.level
     if mapping.level:
         name = find_text(row.fields, mapping.level)
-        if name not in mapping.levels:
-            return "no step"
-        depth = mapping.levels.index(name) + 1
-    else:
-        depth = row.level
+        depth = mapping.levels.index(name) + 1 if name in mapping.levels else 0
+    if depth == 0 or has_flag(row.fields, mapping.events):
+        return "no step"
     if depth != level:
         return "of another level"
     if find_text(row.fields, mapping.label) in mapping.background:
@@ -92,16 +87,11 @@ def _find_reason(row: Row, mapping: DatasetMapping, level: int) -> str:
 
 def _make_segment(fields: Mapping[str, Any], mapping: DatasetMapping) -> Segment:
     label, step_id = find_text(fields, mapping.label), find_text(fields, mapping.step)
-    if mapping.label_pattern and (match := re.fullmatch(mapping.label_pattern, label)):
-        label, step_id = (match.groupdict().get(name) or given for name, given in (("label", label), ("step", step_id)))
     label = label or (step_id and f"step {step_id}")
     if not label:
         raise ValueError(f"a segment has no {mapping.label}")
-    end_s = _read_time(fields, mapping.end, mapping, is_end=True) if mapping.end else None
-    start_s = _read_time(fields, mapping.start, mapping) if mapping.start else end_s
-    if start_s is None:
-        raise ValueError("a mapping names the field of the start, of the end, or of both")
-    end_s = start_s if end_s is None else end_s
+    start_s = _read_time(fields, mapping.start or mapping.end, mapping, is_end=not mapping.start)
+    end_s = _read_time(fields, mapping.end, mapping, is_end=True) if mapping.end else start_s
     is_done = start_s >= 0 and end_s >= 0
     if is_done and end_s < start_s:
         raise ValueError(f"{short_repr(label)} ends at {end_s:g} s, before its start at {start_s:g} s; swap the times")

@@ -60,12 +60,10 @@ class AnnotatedVideo:
     """Normalised name of its recipe."""
     subset: str = ""
     duration_s: float | None = None
-    """Length that the annotations state."""
     segments: tuple[Segment, ...] = ()
     turns: tuple[Turn, ...] = ()
-    """Messages of an annotated conversation."""
     left_out: Mapping[str, int] = field(default_factory=Counter)
-    """Number of annotations that are no steps of the level, by the reason."""
+    """Number of annotations that are no steps, by the reason."""
     problem: str = ""
     """Reason why the annotations cannot be used; empty if they can."""
 

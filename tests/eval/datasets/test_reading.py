@@ -78,6 +78,7 @@ def test_in_a_folder_files_that_a_chosen_data_set_does_not_have_are_left_out_and
         ("mine: {unit: hours}", "my.yaml, mine: unit must be s, ms, clock, ticks, frames@RATE or timecode@RATE"),
         ("mine: {colour: red}", "my.yaml, mine: colour"),
         ("mine: {line: '('}", "my.yaml, mine: line must be a regular expression"),
+        ("mine: {label: what}", "my.yaml, mine: start or end must name the field of a time"),
         ("- a", "my.yaml must map names of data sets to their fields"),
     ],
 )

@@ -44,6 +44,7 @@ STEPSCOPE = Group(
         "encode": ENGINE["encode"],
         "live": EVALUATION["live"],
         "recover": EVALUATION["recover"],
+        "annotations": EVALUATION["annotations"],
         "dialogues": Command(
             "write the dialogues of annotated videos, or check some",
             "eval.dialogues.commands:DialoguesOptions",

@@ -4,7 +4,7 @@ Differences from the exported document become corrections. Annotations are match
 may renumber their ids. Only the tiers ``corrected: ...`` are read. The end of an annotation is that of a reply span if
 the turn has one, or if the annotation of an assistant's turn is longer than that of an instant. Turns of a missing tier
 (renamed or removed) are deleted only with ``allow_deletions``. Documents with a document type declaration, which ELAN
-never writes, and documents above ``_MAX_BYTES`` are refused.
+never writes, and documents above 8 MiB are refused.
 """
 
 import re
@@ -20,7 +20,8 @@ from xml.etree import ElementTree
 from stepscope.app.exports.elan import ORIGIN_PROPERTIES, escape_control_chars
 from stepscope.app.exports.spans import TURN_DURATION_MS, Span, split_lanes, to_ms
 from stepscope.engine.dialogue import parse_update
-from stepscope.engine.io.files import load_json, open_file
+from stepscope.engine.io.files import load_json
+from stepscope.engine.io.xml_files import parse_xml
 from stepscope.engine.plurals import format_count
 from stepscope.eval.annotations.corrected_samples import CorrectedTurn, apply_corrections
 from stepscope.eval.annotations.corrections import Correction, CorrectionKind, TurnName, check_correction, name_turns
@@ -28,8 +29,6 @@ from stepscope.eval.data.samples import Role, Sample
 from stepscope.eval.runs.imports.system_output import file_name
 
 _EDITED = re.compile(r"corrected: (update|user|assistant)( \(\d+\))?")
-_MAX_BYTES = 8 * 2**20
-_NUM_BLOCK_BYTES = 2**16
 _TIME = re.compile("[0-9]{1,12}")
 _ORIGIN = re.compile("-?[0-9]{1,12}")
 _URLS = ("MEDIA_URL", "RELATIVE_MEDIA_URL")
@@ -163,17 +162,7 @@ def _exported_lanes(turns: Sequence[CorrectedTurn]) -> list[list[Span]]:
 
 
 def _parse(path: Path) -> ElementTree.Element:
-    with open_file(path) as file:
-        content = file.read(_MAX_BYTES + 1)
-    if len(content) > _MAX_BYTES:
-        raise ValueError(f"{path} is larger than {_MAX_BYTES // 2**20} MiB, the largest document that is read")
-    parser = ElementTree.XMLParser(target=_Tree())
-    try:
-        for start in range(0, len(content), _NUM_BLOCK_BYTES):  # the parser stops all other threads
-            parser.feed(content[start : start + _NUM_BLOCK_BYTES])
-        root: ElementTree.Element = parser.close()
-    except (ElementTree.ParseError, ValueError) as error:
-        raise ValueError(f"{path} cannot be read as an ELAN document: {error}") from error
+    root = parse_xml(path, kind="an ELAN document")
     if root.tag != "ANNOTATION_DOCUMENT":
         raise ValueError(f"{path} is not an ELAN document: its root is {root.tag}, not ANNOTATION_DOCUMENT")
     header = root.find("HEADER")
@@ -181,14 +170,6 @@ def _parse(path: Path) -> ElementTree.Element:
     if units != "milliseconds":
         raise ValueError(f"{path} has times in {units[:40]!r}; save it with TIME_UNITS milliseconds, as ELAN does")
     return root
-
-
-class _Tree(ElementTree.TreeBuilder):
-    """The elements of a document. Raises ``ValueError`` at a document type declaration."""
-
-    def doctype(self, *_: object) -> None:
-        """Refuse it."""
-        raise ValueError("it has a document type declaration, which ELAN never writes")
 
 
 def _annotations(

@@ -378,13 +378,18 @@ class VideoFolder:
     def find(self, names: Iterable[str]) -> Path:
         """Return the file of the first name that has one. Raises ``ValueError`` if there is none, or several."""
         tried = list(dict.fromkeys(names))
-        for name in tried:
-            if files := self._found.get(name, []):
-                return self._only(files, name)
+        path = self.find_named(tried)
+        if path is not None:
+            return path
         raise ValueError(
             f"no video in {self._path} is called {' or '.join(tried)} (ending in {', '.join(sorted(SUFFIXES))}); "
             "rename it, or name the file in video_path"
         )
+
+    def find_named(self, names: Iterable[str]) -> Path | None:
+        """Return the file of the first name that has one; None if there is none. Raises ``ValueError`` for several."""
+        name = next((name for name in names if name in self._found), None)
+        return None if name is None else self._only(self._found[name], name)
 
     def find_file(self, written: Path) -> Path | None:
         """Return the file for a path in a record; None if there is none. Raises ``ValueError`` if there are several."""

@@ -206,7 +206,7 @@ class RunFolder(OutputFolder):
         evidence_path(self.path, video_id).unlink(missing_ok=True)
 
     def _record_path(self, video_id: str) -> Path:
-        return self.path / f"{_file_name(video_id)}{_RECORD}"
+        return self.path / f"{make_file_name(video_id)}{_RECORD}"
 
 
 def check_frames(source: object, outputs: Sequence[FrameOutput], sample: Sample) -> None:
@@ -359,12 +359,12 @@ def explain_rerun(outcome: Outcome | None, sample: Sample) -> str:
 
 def output_path(folder: Path, video_id: str) -> Path:
     """Return the path of a video's outputs; its id is quoted to a safe file name."""
-    return folder / f"{_file_name(video_id)}.jsonl"
+    return folder / f"{make_file_name(video_id)}.jsonl"
 
 
 def evidence_path(folder: Path, video_id: str) -> Path:
     """Return the path of the evidence for a video's decisions."""
-    return folder / f"{_file_name(video_id)}.evidence.json"
+    return folder / f"{make_file_name(video_id)}.evidence.json"
 
 
 def versions() -> dict[str, str]:
@@ -376,7 +376,8 @@ def versions() -> dict[str, str]:
     return found
 
 
-def _file_name(video_id: str) -> str:
+def make_file_name(video_id: str) -> str:
+    """Return a name for the files of a video without suffix, whatever its id is."""
     name = quote(video_id, safe=" ", errors="surrogatepass")
     if len(name) < _MAX_NAME_LENGTH or (len(name) == _MAX_NAME_LENGTH and not _CUT_NAME.search(name)):
         return name

@@ -123,9 +123,10 @@ class Recording:
         recording = Recording(self._streamer.checkpoint, features, task=task, config=config, asked=asked)
         recording._streamer.memory = self._streamer.memory
         recording.intervention = self.intervention.join(change)
-        if config.do_sample:
-            return recording
         prior = self._prior_run or PriorRun(outputs=tuple(self.outputs))
+        if config.do_sample:  # a forced text keeps its ids
+            recording._prior_run = PriorRun(outputs=(), written=prior.written)
+            return recording
         if not self._can_reuse(config):
             recording._prior_run = replace(prior, trace=None)
             return recording

@@ -2,7 +2,7 @@
 
 import math
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Final
@@ -211,6 +211,15 @@ def _format_effect(effect: Effect) -> str:
     return f"{effect.name:<40}{effect.fixed:>13}{effect.broken:>15}{f'-{effect.removed} +{effect.added}':>16}  {result}"
 
 
+def _describe_seeds(found: Diagnosis, row: Mapping[str, str | float]) -> str:
+    """Return how often the consequences of a root happen at other seeds; nothing where texts are not sampled."""
+    video = next(video for video in found.videos if video.video_id == row["video_id"])
+    root = next(root for root in video.roots if root.time_s == row["root_time_s"])
+    if root.kept_share is None or root.corrected_share is None:
+        return ""
+    return f"; at other seeds {root.kept_share:.0%} of these happen, {root.corrected_share:.0%} with its correction"
+
+
 def _percent(share: Share) -> str:
     ends = share.interval
     text = f"{share.share:.0%}" if share.share == share.share else "undefined"
@@ -230,7 +239,7 @@ def _print_video(found: Diagnosis, options: ExplainOptions) -> None:
         fixes = row["fixed_by"] or "nothing that was tried"
         print(
             f"{row['time_s']:g} s, {row['kind']}: {origin}, {row['root_class']}, prevented by {fixes}; "
-            f"that root takes along {row['num_consequences']:g} more"
+            f"that root takes along {row['num_consequences']:g} more{_describe_seeds(found, row)}"
         )
     if not rows:
         print(f"{options.video} has no failure")

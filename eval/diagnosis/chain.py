@@ -14,7 +14,7 @@ first. **Source**: the decisive error of Who&When (2505.00212), for streams and 
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, replace
 
-from stepscope.engine.control.intervention import force_outputs
+from stepscope.engine.control.intervention import Intervention, force_outputs
 from stepscope.engine.records import FrameOutput
 from stepscope.engine.replay import Recording
 from stepscope.eval.data.samples import Sample
@@ -30,6 +30,10 @@ class Correction:
     """One root: a frame whose turn was replaced by that of the reference."""
 
     frame: int
+    kept: Intervention
+    """Forces the turns up to its frame, with the model's own there."""
+    corrected: Intervention
+    """The same with the turn of the reference at its frame."""
     failures: tuple[Failure, ...]
     vanished: tuple[Failure, ...]
     """The failures after it that are absent once it is corrected."""
@@ -66,6 +70,7 @@ def correct(recording: Recording, sample: Sample, judge: Judge) -> Generator[Cor
             )
         own = force_outputs(recording.outputs, until=frame)
         change = replace(own, turns={**own.turns, frame: select_turn(reference, frame)}, until=frame + 1)
+        kept = force_outputs(recording.outputs, until=frame + 1)
         recording = recording.branch(change)
         yield_outputs = list(recording.run())
         num_tokens += recording.counts.tokens
@@ -74,6 +79,8 @@ def correct(recording: Recording, sample: Sample, judge: Judge) -> Generator[Cor
         later = [failure for failure in failures if failure not in here]
         correction = Correction(
             frame=frame,
+            kept=kept,
+            corrected=change,
             failures=here,
             vanished=_without(later, remaining),
             appeared=_without(remaining, later),

@@ -62,14 +62,12 @@ def make_plan(
     ``given`` names the model, by default that of the run; its settings are those of the run.
 
     Raises:
-        ValueError: Nothing can be run again, the run is stale, it samples its texts, or the budget is too small.
+        ValueError: Nothing can be run again, the run is stale, or the budget is too small.
         EngineError: The checkpoint cannot be identified.
     """
     folder = RunFolder(run)
     worker_config, settings = find_model(run, split, given)
     config = worker_config.config
-    if config.do_sample:
-        raise ValueError(f"{run} samples its texts (do_sample), so that a failure may be chance; run it without")
     samples, errors = _select(folder, split, video_id)
     experiments = list_experiments(own)
     costs = _estimate(folder, samples, experiments, config)

@@ -1,8 +1,9 @@
 """The diagnosis of one video: its chain of corrections, its gold pass, and the experiments on top of it."""
 
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from functools import partial
+from typing import Final
 
 from stepscope.engine.errors import EngineError
 from stepscope.engine.io.json_records import Count
@@ -10,7 +11,7 @@ from stepscope.engine.model.features.frame_encoder import FrameFeatures
 from stepscope.engine.records import FrameOutput, frame_at, is_same
 from stepscope.engine.replay import Recording
 from stepscope.eval.data.samples import Sample, build_task
-from stepscope.eval.diagnosis.chain import Chain, correct, identify
+from stepscope.eval.diagnosis.chain import Chain, Correction, Judge, correct, identify
 from stepscope.eval.diagnosis.experiments import Experiment, Situation, Variant
 from stepscope.eval.diagnosis.gold import GoldResult, judge_probes, make_gold_history
 from stepscope.eval.matching.turns import Encode
@@ -20,6 +21,8 @@ from stepscope.eval.reports.scoring import ScoreSettings
 from stepscope.eval.runs.folder import digest_sample
 from stepscope.eval.runs.roots import Root, TracedFailure, TracedVideo
 
+NUM_SEEDS: Final = 4
+"""Further seeds at which the consequences of a root are looked for, where texts are sampled."""
 Embed = Callable[[Sample, float], Iterable[FrameFeatures]]
 """Embeds the frames of a sample again, each some seconds later."""
 
@@ -53,11 +56,10 @@ def diagnose_video(
 ) -> Generator[str, None, VideoDiagnosis]:
     """Diagnose a finished run of a video; yield what is done next.
 
-    Without ``embed``, experiments with other frames are left out. Raises ``ValueError`` for a sample without a
-    reference, for sampled texts, and as ``correct``.
+    Without ``embed``, experiments with other frames are left out. Where texts are sampled, the consequences of a root
+    are looked for at further seeds, with and without its correction. Raises ``ValueError`` for a sample without a
+    reference, and as ``correct``.
     """
-    if recording.config.do_sample:
-        raise ValueError("the run samples its texts (do_sample), so that a failure may be chance; run it without")
     if not sample.has_reference:
         raise ValueError(f"{sample.video_id} has no reference, so it has no diagnosis, only evidence and what-if")
     has_updates = recording.config.policy.has_updates
@@ -96,6 +98,15 @@ def diagnose_video(
             ),
         )
     roots, traced = _trace_failures(failures, chain, sample)
+    if recording.config.do_sample:
+        yield "other seeds"
+        judge_run = _make_judge(recording, sample, encode, scoring)
+        keys = [set[tuple[object, ...]]() for _ in roots]
+        for failure, trace in zip(failures, traced, strict=True):
+            if trace.is_consequence:
+                keys[trace.root].add(identify(failure))
+        tried = zip(roots, chain.corrections, keys, strict=True)
+        roots = tuple(_try_seeds(recording, root, correction, own, judge_run) for root, correction, own in tried)
     return VideoDiagnosis(
         video_id=sample.video_id,
         source=digest_sample(sample),
@@ -120,7 +131,17 @@ def _correct(
     recording: Recording, sample: Sample, encode: Encode, scoring: ScoreSettings
 ) -> Generator[str, None, tuple[Sequence[Failure], Chain]]:
     """Return the failures of a run and its chain of corrections; yield at each correction."""
+    judge = _make_judge(recording, sample, encode, scoring)
+    corrections = correct(recording, sample, judge)
+    while True:
+        try:
+            correction = next(corrections)
+        except StopIteration as end:
+            return judge(recording.outputs).failures, end.value
+        yield f"correction at {correction.frame / sample.fps:g} s"
 
+
+def _make_judge(recording: Recording, sample: Sample, encode: Encode, scoring: ScoreSettings) -> Judge:
     def judge(outputs: Sequence[FrameOutput]) -> JudgedVideo:
         return analyze_video(
             sample,
@@ -131,13 +152,24 @@ def _correct(
             has_states=recording.config.policy.has_updates,
         ).judged
 
-    corrections = correct(recording, sample, judge)
-    while True:
-        try:
-            correction = next(corrections)
-        except StopIteration as end:
-            return judge(recording.outputs).failures, end.value
-        yield f"correction at {correction.frame / sample.fps:g} s"
+    return judge
+
+
+def _try_seeds(
+    recording: Recording, root: Root, correction: Correction, keys: Set[tuple[object, ...]], judge: Judge
+) -> Root:
+    """Return a root with the shares of its consequences at other seeds, without and with its correction."""
+    if not keys:
+        return root
+    shares = []
+    for change in (correction.kept, correction.corrected):
+        found = 0
+        for seed in range(recording.config.seed + 1, recording.config.seed + 1 + NUM_SEEDS):
+            branch = recording.branch(replace(change, config=replace(recording.config, seed=seed)))
+            failures = judge(list(branch.run())).failures
+            found += len(keys & {identify(failure) for failure in failures})
+        shares.append(found / (NUM_SEEDS * len(keys)))
+    return replace(root, kept_share=shares[0], corrected_share=shares[1])
 
 
 def _branch(gold: Recording, variant: Variant, start: Variant, embed: Embed | None) -> Recording:

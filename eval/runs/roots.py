@@ -31,6 +31,11 @@ class Root:
     """Kinds of the failures that began there."""
     num_consequences: Count
     """Further failures of the run that vanish with its correction."""
+    kept_share: Amount | None = None
+    """Of a run that samples its texts: the share of its consequences that happen at other seeds without its correction,
+    in [0, 1]; None for a root without any."""
+    corrected_share: Amount | None = None
+    """The same with its correction."""
     cause: str = ""
     """Its class, one of ``eval.diagnosis.classes.CLASSES``."""
     fixed_by: tuple[str, ...] = ()

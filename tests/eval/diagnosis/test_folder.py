@@ -228,7 +228,6 @@ def change_settings(**values: object) -> Callable[[Path], None]:
         (change_model, "is stale, since it has another model"),
         (change_settings(recorded={"model": "other", "settings": {}}), "nothing can be run again"),
         (change_settings(imported=["a.json"]), "nothing can be run again"),
-        (change_settings(do_sample=True), "samples its texts (do_sample)"),
     ],
 )
 def test_a_run_that_cannot_be_made_again_is_refused(

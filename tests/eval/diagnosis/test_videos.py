@@ -192,12 +192,26 @@ def test_the_public_function_explains_one_recording(tmp_path: Path) -> None:
     assert len(found.roots) == len(found.videos[0].num_failures) - 1 > 0
 
 
-def test_a_sampled_run_and_a_sample_without_a_reference_are_refused(tmp_path: Path) -> None:
+def test_consequences_of_a_sampled_run_are_looked_for_at_other_seeds(tmp_path: Path) -> None:
     checkpoint, config = load_heads(tmp_path)
-    recording = Recording(checkpoint, random_frames(checkpoint, 4), config=replace(config, do_sample=True))
+    recording = Recording(checkpoint, random_frames(checkpoint, 14), task=build_task(SAMPLE), config=config)
     list(recording.run())
-    with pytest.raises(ValueError, match="samples its texts"):
-        finish(diagnose_video(recording, SAMPLE, [], encode=count_letters, scoring=SCORING))
+    plain = finish(diagnose_video(recording, SAMPLE, [], encode=count_letters, scoring=SCORING))
+    assert {(root.kept_share, root.corrected_share) for root in plain.roots} == {(None, None)}
+
+    sampled = replace(config, do_sample=True, temperature=1e-6)  # all seeds write the most likely tokens
+    recording = Recording(checkpoint, random_frames(checkpoint, 14), task=build_task(SAMPLE), config=sampled)
+    list(recording.run())
+    found = finish(diagnose_video(recording, SAMPLE, [], encode=count_letters, scoring=SCORING))
+    assert [root.frame for root in found.roots] == [root.frame for root in plain.roots]
+    shares = [(root.kept_share, root.corrected_share) for root in found.roots if root.num_consequences]
+    assert shares[0] == (1, 0), "each happens without the correction, and none with it"
+    assert all(corrected == 0 for _, corrected in shares)
+    assert {root.kept_share for root in found.roots if not root.num_consequences} <= {None}
+
+
+def test_a_sample_without_a_reference_has_no_diagnosis(tmp_path: Path) -> None:
+    checkpoint, config = load_heads(tmp_path)
     plain = Recording(checkpoint, random_frames(checkpoint, 4), config=config)
     list(plain.run())
     unscored = replace(SAMPLE, has_reference=False)

@@ -77,7 +77,8 @@ export function dragThreshold(player, name, valueAt, event) {
 
 export function mountThresholds(player) {
   showSliders(player);
-  player.root.thresholds = () => DECISIONS.map((name) => player.thresholds.shown[name] ?? { __type__: "update" }); // a skip of Gradio
+  // an unknown threshold is a skip of Gradio
+  player.root.thresholds = () => DECISIONS.map((name) => player.thresholds.shown[name] ?? { __type__: "update" });
   mountThresholdInputs(player);
   player.whenGone(() => clearTimeout(player.thresholdTimer));
 }

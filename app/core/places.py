@@ -176,7 +176,7 @@ class RecentSessions:
 
     def is_split_listed(self, split: Path) -> bool:
         """Return whether a list may show a split and its runs: it is the page's, or the visitor's own."""
-        with suppress(ValueError):  # nobody's while its owner cannot be read
+        with suppress(ValueError):  # without a readable owner it is in no list
             return self.is_listed(str(split)) or read_owner(split) in ("", self._name_visitor())
         return False
 

@@ -265,7 +265,7 @@ def remove_failed_uploads() -> None:
                     file.close()
                 Path(file.name).unlink(missing_ok=True)
             raise
-        for file in form.getlist("files"):  # whoever knows its digest could read it
+        for file in form.getlist("files"):  # its digest alone gives no right to read it
             if isinstance(file, GradioUploadFile):
                 identity.share_upload(file.sha.hexdigest(), current_user.get())
         return form

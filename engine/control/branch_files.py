@@ -72,7 +72,7 @@ class _Change:
 
     @property
     def acts(self) -> set[tuple[int, str]]:
-        """What it changes of its frame, which can be changed once."""
+        """The frame and each part of it that may be changed only once."""
         return {(self._frame, key) for key in ("state", "message", "updates", "freeze", "swap") if key in self._values}
 
     def read(self, before: Intervention) -> Intervention:

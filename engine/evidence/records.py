@@ -92,7 +92,7 @@ class Evidence:
     frames: tuple[FrameEvidence, ...]
     """The frames of the context, in order; the last one is that of the decision."""
     difference_of: Literal["pixels", "features"]
-    """What ``FrameEvidence.difference`` compares: pixels in [0, 1], or the features of the pictures."""
+    """The unit of ``FrameEvidence.difference``: pixels in [0, 1], or features of the pictures."""
     fewest_last_frames: Count
     """The fewest last frames that keep the decision; 0 if it needs no picture. Bisection: it is exact if more frames
     never lose the decision."""

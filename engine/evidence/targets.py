@@ -44,7 +44,7 @@ class Tail:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Probe:
-    """What is read behind a context."""
+    """The tokens that are read behind a context, and how they become log-odds."""
 
     tails: tuple[Tail, ...]
     read: Callable[[VisionLanguageModel, Sequence[Tensor]], Reading]

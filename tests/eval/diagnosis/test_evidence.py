@@ -112,6 +112,17 @@ def test_a_time_after_the_end_or_a_broken_file_is_one_sentence(run: Path, capfd:
     assert "v0.evidence.json" in capfd.readouterr().err
 
 
+def test_a_video_that_was_replaced_since_the_run_has_no_evidence(
+    run: Path, finished: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    shutil.copytree(finished.parent, folder := run.parent / "split", ignore=shutil.ignore_patterns("run"))
+    (folder / "v0.mp4").write_bytes((folder / "v0.mp4").read_bytes() + bytes(8))
+    settings = json.loads((run / "run.json").read_text())
+    (run / "run.json").write_text(json.dumps({**settings, "split": str(folder / "split.json")}))
+    assert explain(run, "--video", "v0", "--time", "2") == 1
+    assert "has changed since the run; run it again" in capfd.readouterr().err
+
+
 def test_another_model_is_refused(run: Path, capfd: pytest.CaptureFixture[str]) -> None:
     tiny_checkpoint(run.parent / "checkpoint", seed=1)
     assert explain(run, "--video", "v0", "--time", "2", "--checkpoint", str(run.parent / "checkpoint")) == 2

@@ -185,7 +185,6 @@ class BatchView(NamedTuple):
     traces_csv: Any = gr.skip()
     provenance_json: Any = gr.skip()
     diagnosis_csv: Any = gr.skip()
-    diagnosis_json: Any = gr.skip()
     origin: Any = gr.skip()
     timer: Any = gr.skip()
     problem: Any = gr.skip()

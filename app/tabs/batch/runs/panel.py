@@ -38,7 +38,7 @@ from stepscope.eval.runs.folder import RunFolder
 
 TABLES: Final = (
     *("videos.csv", "columns.csv", "metrics.json", "charts.json", "traces.csv", "provenance.json"),
-    *("diagnosis.csv", "diagnosis.json"),
+    "diagnosis.csv",
 )
 
 

@@ -15,8 +15,7 @@ from tests.support.paths import ASSETS
 def test_each_download_is_named_after_its_run_and_says_where_it_comes_from(
     finished: BatchContext, tmp_path: Path
 ) -> None:
-    for name in ("diagnosis.json", "diagnosis.csv"):
-        shutil.copy(ASSETS / "demo" / "run" / name, finished.runs / "a")
+    shutil.copy(ASSETS / "demo" / "run" / "diagnosis.csv", finished.runs / "a")
     for table in TABLES:
         asked = download(finished, table, "a")
         path = Path(next(asked))
@@ -32,12 +31,13 @@ def test_each_download_is_named_after_its_run_and_says_where_it_comes_from(
     source = json.loads((tmp_path / "a-provenance.json").read_text())
     assert (source["judge"], source["text_encoder"]) == ("cosine bands 0.5/0.8", "letters")
     assert (source["model_digest"], source["device"], source["config"]["speak_threshold"]) == (digest, "cpu", 0.0)
-    for table in ("metrics.json", "charts.json", "diagnosis.json"):
+    for table in ("metrics.json", "charts.json"):
         content = json.loads((tmp_path / f"a-{table}").read_text())
         assert content.pop("provenance") == source
         assert content == hide_folders(json.loads((run / table).read_text()))
-    rows, kept = (read_rows(path) for path in (tmp_path / "a-videos.csv", run / "videos.csv"))
-    assert [{name: row[name] for name in kept[0]} for row in rows] == kept
+    for table in ("diagnosis.csv", "videos.csv"):
+        rows, kept = (read_rows(path) for path in (tmp_path / f"a-{table}", run / table))
+        assert [{name: row[name] for name in kept[0]} for row in rows] == kept
     assert {(row["run"], row["model_digest"], row["speak_threshold"]) for row in rows} == {("a", digest, "0.0")}
     assert all(
         row["scoring"].startswith("contents judged by cosine bands 0.5/0.8, text encoder letters") for row in kept

@@ -75,7 +75,7 @@ def test_the_wheel_has_the_product_alone(wheel: Path) -> None:
         "stepscope/eval/metrics/metrics.toml",
     ):
         assert path in names
-    scripts = [f"stepscope/{path.relative_to(ROOT).as_posix()}" for path in (ROOT / "app/web/static").rglob("*.*")]
+    scripts = [f"stepscope/{path.relative_to(ROOT).as_posix()}" for path in (ROOT / "app/player/static").rglob("*.*")]
     run_files = [f"stepscope/{path.relative_to(ROOT).as_posix()}" for path in (ROOT / "assets/demo/run").iterdir()]
     assert set(scripts) | set(run_files) <= set(names)
     assert wheel.stat().st_size < MAX_WHEEL_BYTES

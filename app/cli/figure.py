@@ -28,7 +28,7 @@ from stepscope.app.figures.options import (
 )
 from stepscope.app.figures.render import write_figure
 from stepscope.app.style.colours import css_variables
-from stepscope.app.web.payload import pack_run
+from stepscope.app.window.payload import pack_run
 from stepscope.engine.cli.program import load_object
 from stepscope.engine.io.files import atomic_write
 from stepscope.eval.data.loading import read_split
@@ -46,7 +46,7 @@ from stepscope.eval.sweeps.preview import read_traces
 
 _MAX_NAMES = 5
 _MOST_SCORES = {"videos": 2, SCORE_DISTRIBUTIONS: 1, **dict.fromkeys(SWEEP_CHARTS, 1)}
-_STATIC: Final = Path(__file__).parents[1] / "web" / "static"
+_STATIC: Final = Path(__file__).parents[1] / "player" / "static"
 _SCRIPT: Final = """
 const style = document.head.appendChild(document.createElement("style")), asked = {asked};
 style.textContent = asked.css;

@@ -21,13 +21,15 @@ from gradio.utils import get_upload_folder
 from starlette.middleware import Middleware
 from starlette.routing import BaseRoute
 
+from stepscope.app.api.socket import chat_routes
+from stepscope.app.batch.new_run.own_splits import read_kept_splits
+from stepscope.app.batch.selection import read_marks
+from stepscope.app.chat.workers import open_workers
 from stepscope.app.cli.options import PageOptions
-from stepscope.app.context import AppContext, ReviewContext
 from stepscope.app.controls.gradio_private import has_events
 from stepscope.app.core.batch_context import SPLITS_FOLDER, BatchContext
 from stepscope.app.core.display_copies import GRACE_S, DisplayCopies, remove_unused, serving_folder
 from stepscope.app.core.job_queue import JobQueue
-from stepscope.app.core.live_run import RecordingCache
 from stepscope.app.core.model_use import ModelUse
 from stepscope.app.core.places import RecentSessions
 from stepscope.app.core.run import BUNDLED_MODEL_WARNING
@@ -35,26 +37,24 @@ from stepscope.app.core.saved import BundledRun
 from stepscope.app.core.videos import MAX_UPLOAD_BYTES, read_bundled_videos, read_splits
 from stepscope.app.exports.folder import correct_sample
 from stepscope.app.exports.options import STORE
-from stepscope.app.opening import choose_bundled
+from stepscope.app.live.handlers import read_recorded
+from stepscope.app.live.tab import CSS as LIVE_CSS
+from stepscope.app.live.tab import MODULES as LIVE_MODULES
 from stepscope.app.page import build_page
-from stepscope.app.reviews.store import check_store_location, open_store
-from stepscope.app.security import gradio_patches
-from stepscope.app.security.guard import RequestGuard
-from stepscope.app.security.hosts import HostRules
-from stepscope.app.security.identity import current_user, current_visitor, read_users
-from stepscope.app.security.limits import limit_connections, windows
+from stepscope.app.player.component import CSS as PLAYER_CSS
+from stepscope.app.player.component import MODULES
+from stepscope.app.player.opening import choose_bundled
+from stepscope.app.review_store.store import check_store_location, open_store
+from stepscope.app.server import gradio_patches
+from stepscope.app.server.guard import RequestGuard
+from stepscope.app.server.hosts import HostRules
+from stepscope.app.server.identity import current_user, current_visitor, read_users
+from stepscope.app.server.limits import limit_connections, windows
+from stepscope.app.server.routes import plotly_routes, speech_routes
 from stepscope.app.space.zero_gpu import ZeroGpuModel, find_gpu
 from stepscope.app.style.theme import CSS, make_theme
-from stepscope.app.tabs.batch.new_run.own_splits import read_kept_splits
-from stepscope.app.tabs.batch.selection import read_marks
-from stepscope.app.tabs.chat.socket import chat_routes
-from stepscope.app.tabs.chat.workers import open_workers
-from stepscope.app.tabs.live.handlers import read_recorded
-from stepscope.app.tabs.live.tab import CSS as LIVE_CSS
-from stepscope.app.tabs.live.tab import MODULES as LIVE_MODULES
-from stepscope.app.web.component import CSS as PLAYER_CSS
-from stepscope.app.web.component import MODULES
-from stepscope.app.web.routes import plotly_routes, speech_routes
+from stepscope.app.window.context import AppContext, ReviewContext
+from stepscope.app.window.live_run import RecordingCache
 from stepscope.engine.chat.pool import MAX_QUEUED_QUESTIONS
 from stepscope.engine.chat.service import AnsweringWorker
 from stepscope.engine.chat.worker import WorkerOptions

@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 import gradio as gr
 
 from stepscope.app.controls.widgets import AT_ONCE, wire
-from stepscope.app.core.live_run import Cancellable
 from stepscope.app.templates import render_note
+from stepscope.app.window.live_run import Cancellable
 
 
 class WorkButtons(NamedTuple):

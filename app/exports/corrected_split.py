@@ -12,7 +12,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Literal
 
-from stepscope.app.reviews.review import Review
+from stepscope.app.review_store.review import Review
 from stepscope.engine.io.files import replace_surrogates_in
 from stepscope.engine.io.hub_cache import PREFIX, name_file
 from stepscope.eval.annotations.corrected_samples import CorrectedSample

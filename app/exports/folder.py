@@ -11,9 +11,9 @@ from pathlib import Path
 
 from stepscope.app.exports.elan_edits import read_eaf_corrections, read_eaf_origin
 from stepscope.app.exports.rows import ReviewedVideo
-from stepscope.app.reviews.actions import Action, check_reviewer
-from stepscope.app.reviews.review import Review, fold_actions
-from stepscope.app.reviews.store import ReviewStore, read_review
+from stepscope.app.review_store.actions import Action, check_reviewer
+from stepscope.app.review_store.review import Review, fold_actions
+from stepscope.app.review_store.store import ReviewStore, read_review
 from stepscope.engine.records import FrameOutput
 from stepscope.eval.annotations.corrected_samples import CorrectedSample, apply_corrections
 from stepscope.eval.annotations.corrections import Correction, name_turns

@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import get_args
 
-from stepscope.app.reviews.review import Review
+from stepscope.app.review_store.review import Review
 from stepscope.engine.dialogue import initial_state
 from stepscope.engine.io.files import replace_surrogates
 from stepscope.engine.records import FrameOutput, Step

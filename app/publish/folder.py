@@ -118,7 +118,7 @@ def _check_published(folder: Path, out: Path) -> None:
 
 
 _STATIC: Final = Path(__file__).parent / "static"
-_PLAYER: Final = Path(__file__).parents[1] / "web" / "static"
+_PLAYER: Final = Path(__file__).parents[1] / "player" / "static"
 _STYLES: Final = ("stage.css", "player.css")
 _README: Final = """---
 {front_matter}---

@@ -16,7 +16,7 @@ from stepscope.app.publish.content import VideoContent, pack_charts, pack_failed
 from stepscope.app.publish.folder import file_stem, replace_folder, write_page
 from stepscope.app.publish.options import VideoFiles
 from stepscope.app.publish.story import Story, StoryMoment, write_story
-from stepscope.app.web.payload import Packed
+from stepscope.app.window.payload import Packed
 from stepscope.engine.errors import VideoError
 from stepscope.engine.io.files import (
     atomic_write,

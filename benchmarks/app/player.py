@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from playwright.sync_api import CDPSession, Page
 
 from stepscope.app.core.run import Run
-from stepscope.app.web.payload import pack_run
+from stepscope.app.window.payload import pack_run
 from stepscope.engine.video.sound import measure_peaks
 from stepscope.engine.video.writer import write_h264
 from stepscope.eval.metrics.matched_video import JudgedVideo

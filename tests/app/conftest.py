@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page
 
-from stepscope.app.context import AppContext
-from stepscope.app.reviews.store import ReviewStore, open_store
+from stepscope.app.review_store.store import ReviewStore, open_store
+from stepscope.app.window.context import AppContext
 from tests.support.pages.benches import make_context
 from tests.support.pages.browser import forget, serve, serve_page
 from tests.support.reviews.databases import serve_postgres

@@ -9,7 +9,7 @@ import pytest
 from playwright.sync_api import Browser, Page
 from websockets.sync.client import connect
 
-from stepscope.app.web.routes import PLOTLY_URL, SPEECH_URL
+from stepscope.app.server.routes import PLOTLY_URL, SPEECH_URL
 from tests.support.pages.browser import NEEDS_CHROMIUM, run, serve, wait_for_status
 from tests.support.servers.proxy import serve_proxy
 

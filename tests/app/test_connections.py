@@ -15,12 +15,11 @@ from starlette.types import Receive, Scope, Send
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import connect
 
-from stepscope.app import failures
-from stepscope.app.security import limits
-from stepscope.app.security.guard import RequestGuard
-from stepscope.app.security.hosts import HostRules
-from stepscope.app.security.identity import client_address
-from stepscope.app.security.limits import MAX_FRAMES, Connections, LimitedProtocol, LimitedSocket
+from stepscope.app.server import failures, limits
+from stepscope.app.server.guard import RequestGuard
+from stepscope.app.server.hosts import HostRules
+from stepscope.app.server.identity import client_address
+from stepscope.app.server.limits import MAX_FRAMES, Connections, LimitedProtocol, LimitedSocket
 from tests.support.pages.browser import free_port
 
 

@@ -7,13 +7,12 @@ from typing import Any, cast
 import gradio as gr
 import pytest
 
-from stepscope.app import opening
-from stepscope.app.context import AppContext
 from stepscope.app.controls.widgets import MODEL_QUEUE
-from stepscope.app.core.live_run import LiveRun
-from stepscope.app.reviews.store import open_store
-from stepscope.app.tabs.player import handlers, reruns
-from stepscope.app.tabs.player.questions import ask_in_run
+from stepscope.app.player import handlers, opening, reruns
+from stepscope.app.player.questions import ask_in_run
+from stepscope.app.review_store.store import open_store
+from stepscope.app.window.context import AppContext
+from stepscope.app.window.live_run import LiveRun
 from tests.support.pages.benches import make_page, run_through
 
 BOXES: dict[str, Any] = {"goal": "build", "steps": "S1: attach the wheel", "user_turns": ""}

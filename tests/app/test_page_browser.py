@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 import pytest
 from playwright.sync_api import Browser, Page
 
-from stepscope.app.web.score_tiles import HEADLINES, STATES
+from stepscope.app.player.score_tiles import HEADLINES, STATES
 from tests.conftest import Uploads
 from tests.support.pages.browser import (
     NEEDS_CHROMIUM,

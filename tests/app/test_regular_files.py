@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from stepscope.app.exports import elan_edits
-from stepscope.app.security.identity import read_users
+from stepscope.app.server.identity import read_users
 from stepscope.engine.cli.commands import read_steps
 from stepscope.engine.config_files import read_config
 from stepscope.engine.errors import EngineError

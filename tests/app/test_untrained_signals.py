@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from stepscope.app.context import AppContext
-from stepscope.app.core.live_run import Cancellable, LiveRun
+from stepscope.app.batch.sweeps.calibration import calibrate
 from stepscope.app.core.videos import read_splits
-from stepscope.app.tabs.batch.sweeps.calibration import calibrate
-from stepscope.app.tabs.player.proposals import propose_steps, read_proposal
+from stepscope.app.player.proposals import propose_steps, read_proposal
+from stepscope.app.window.context import AppContext
+from stepscope.app.window.live_run import Cancellable, LiveRun
 from tests.support.data.batches import copies, write_split
 from tests.support.pages.batch_tab import make_batches
 from tests.support.pages.benches import make_context, run_views

@@ -17,10 +17,10 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.types import Receive, Scope, Send
 
 from stepscope.app.core.display_copies import GRACE_S, remove_unused
-from stepscope.app.security import limits
-from stepscope.app.security.gradio_patches import remove_failed_uploads
-from stepscope.app.security.guard import RequestGuard
-from stepscope.app.security.hosts import HostRules
+from stepscope.app.server import limits
+from stepscope.app.server.gradio_patches import remove_failed_uploads
+from stepscope.app.server.guard import RequestGuard
+from stepscope.app.server.hosts import HostRules
 
 SCOPE: dict[str, Any] = {
     "type": "http",

@@ -17,8 +17,8 @@ from gradio.state_holder import SessionState, StateHolder
 
 from stepscope.app.controls.gradio_private import drop_hidden_progress
 from stepscope.app.controls.widgets import by_component, wire
-from stepscope.app.security import gradio_patches
-from stepscope.app.security.gradio_patches import (
+from stepscope.app.server import gradio_patches
+from stepscope.app.server.gradio_patches import (
     MAX_CHOSEN,
     MAX_EVENT_BYTES,
     MAX_EVENTS,
@@ -29,8 +29,8 @@ from stepscope.app.security.gradio_patches import (
     share_sessions,
     show_turns_in_components,
 )
-from stepscope.app.security.identity import current_user
-from stepscope.app.security.limits import MAX_BODY_BYTES
+from stepscope.app.server.identity import current_user
+from stepscope.app.server.limits import MAX_BODY_BYTES
 from stepscope.app.style.colours import COLOURS
 
 

@@ -7,12 +7,12 @@ from functools import partial
 
 import gradio as gr
 
-from stepscope.app.context import AppContext
-from stepscope.app.core.live_run import LiveRun
-from stepscope.app.tabs.chat import handlers
-from stepscope.app.tabs.chat.prompts import EncodedClips, run_prompt
-from stepscope.app.tabs.chat.views import AskView
-from stepscope.app.tabs.chat.window import ChatWindow
+from stepscope.app.chat import handlers
+from stepscope.app.chat.prompts import EncodedClips, run_prompt
+from stepscope.app.chat.views import AskView
+from stepscope.app.chat.window import ChatWindow
+from stepscope.app.window.context import AppContext
+from stepscope.app.window.live_run import LiveRun
 from tests.support.chat_socket import wait_until_free
 
 

@@ -6,9 +6,9 @@ from typing import Any
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
 
-from stepscope.app.security.guard import RequestGuard
-from stepscope.app.security.hosts import HostRules
-from stepscope.app.tabs.chat.socket import chat_routes
+from stepscope.app.api.socket import chat_routes
+from stepscope.app.server.guard import RequestGuard
+from stepscope.app.server.hosts import HostRules
 from stepscope.engine.chat.pool import WorkerPool
 from stepscope.engine.chat.service import ChatService
 from tests.support.stores import check_store

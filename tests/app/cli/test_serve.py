@@ -7,17 +7,17 @@ from typing import Any
 
 import pytest
 
-from stepscope.app import opening
+from stepscope.app.batch.new_run.form import make_work
 from stepscope.app.cli import serve
 from stepscope.app.cli.options import PageOptions
 from stepscope.app.cli.serve import read_root_path
 from stepscope.app.cli.stepscope import main
-from stepscope.app.context import AppContext
 from stepscope.app.core.batch_context import BatchContext
+from stepscope.app.live.handlers import URL
 from stepscope.app.page import build_page
+from stepscope.app.player import opening
 from stepscope.app.space.commands import space_arguments
-from stepscope.app.tabs.batch.new_run.form import make_work
-from stepscope.app.tabs.live.handlers import URL
+from stepscope.app.window.context import AppContext
 from stepscope.engine.cli.program import parse
 from stepscope.engine.config import StreamConfig
 from tests.support.pages.benches import open_upload, run_through, views

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from stepscope.app import opening
-from stepscope.app.context import AppContext
-from stepscope.app.core.live_run import LiveRun
 from stepscope.app.core.saved import OPENING_VIDEO, BundledRun
-from stepscope.app.web.views import task_boxes
+from stepscope.app.player import opening
+from stepscope.app.player.views import task_boxes
+from stepscope.app.window.context import AppContext
+from stepscope.app.window.live_run import LiveRun
 from stepscope.engine.cli.options import BUNDLED_RUN
 from stepscope.engine.config import StreamConfig
 from stepscope.engine.loading import load_model

@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from stepscope.app import opening
-from stepscope.app.context import AppContext
-from stepscope.app.core.live_run import LiveRun
 from stepscope.app.core.places import link_params, run_url_params
 from stepscope.app.core.run import Run, write_task
 from stepscope.app.core.videos import Clip
-from stepscope.app.web.payload import pack_run
+from stepscope.app.player import opening
+from stepscope.app.window.context import AppContext
+from stepscope.app.window.live_run import LiveRun
+from stepscope.app.window.payload import pack_run
 from stepscope.engine.config import StreamConfig
 from stepscope.eval.data.samples import build_task
 from tests.support.pages.benches import open_upload, run_through, run_views, views

@@ -9,18 +9,18 @@ from typing import Any
 import gradio as gr
 import pytest
 
-from stepscope.app.context import AppContext, ReviewContext
-from stepscope.app.core.live_run import LiveRun
 from stepscope.app.core.places import RecentSessions
 from stepscope.app.core.references import add_reference, check_outputs, digest_reference
 from stepscope.app.core.videos import Clip
-from stepscope.app.reviews.actions import Action, Event
-from stepscope.app.reviews.store import open_store, read_review
-from stepscope.app.tabs.player import handlers
-from stepscope.app.tabs.player.uploads import check_reference
-from stepscope.app.tabs.reviews.api import Answer, answer
-from stepscope.app.tabs.reviews.query import UNSPLIT, ReviewQuery, gather_query_videos, summarize_query
-from stepscope.app.web.views import Buttons, ClipView, RunView
+from stepscope.app.player import handlers
+from stepscope.app.player.review import Answer, answer
+from stepscope.app.player.uploads import check_reference
+from stepscope.app.player.views import Buttons, ClipView, RunView
+from stepscope.app.review_store.actions import Action, Event
+from stepscope.app.review_store.store import open_store, read_review
+from stepscope.app.reviews.query import UNSPLIT, ReviewQuery, gather_query_videos, summarize_query
+from stepscope.app.window.context import AppContext, ReviewContext
+from stepscope.app.window.live_run import LiveRun
 from stepscope.engine.records import Step
 from stepscope.eval.annotations.corrections import Correction, name_turns
 from stepscope.eval.data.loading import read_samples

@@ -9,8 +9,6 @@ from typing import Any
 
 import pytest
 
-from stepscope.app.context import AppContext
-from stepscope.app.core.live_run import LiveRun, RecordingCache
 from stepscope.app.core.results import (
     NOT_MEASURED,
     VIDEO_COLUMNS,
@@ -21,8 +19,10 @@ from stepscope.app.core.results import (
 from stepscope.app.core.run import PAGE_SCORING, analyze_run, write_run_file
 from stepscope.app.core.saved import read_saved_run
 from stepscope.app.core.videos import sample_clip
-from stepscope.app.tabs.player import reruns
-from stepscope.app.web.payload import pack_run
+from stepscope.app.player import reruns
+from stepscope.app.window.context import AppContext
+from stepscope.app.window.live_run import LiveRun, RecordingCache
+from stepscope.app.window.payload import pack_run
 from stepscope.engine.config import Thresholds
 from stepscope.eval.cli.finished_runs import score
 from stepscope.eval.cli.options import RescoreOptions

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from stepscope.app.cli.stepscope import EXPORTS, REVIEWS
-from stepscope.app.reviews.actions import Action, Event
-from stepscope.app.reviews.store import open_store
+from stepscope.app.review_store.actions import Action, Event
+from stepscope.app.review_store.store import open_store
 from stepscope.engine.cli.program import run_program
 from stepscope.eval.data.loading import read_samples
 from stepscope.eval.runs.folder import RunFolder

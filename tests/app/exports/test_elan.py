@@ -13,7 +13,7 @@ from stepscope.app.exports.elan import write_eaf
 from stepscope.app.exports.elan_edits import read_eaf_corrections
 from stepscope.app.exports.rows import ReviewedVideo
 from stepscope.app.exports.spans import Span, split_lanes
-from stepscope.app.reviews.review import fold_actions
+from stepscope.app.review_store.review import fold_actions
 from stepscope.eval.annotations.corrected_samples import apply_corrections
 from stepscope.eval.annotations.corrections import Correction, name_turns
 from stepscope.eval.data.loading import read_samples

@@ -12,7 +12,7 @@ from lxml import etree
 from stepscope.app.exports.elan import write_eaf
 from stepscope.app.exports.elan_edits import MissingTierError, read_eaf_corrections
 from stepscope.app.exports.rows import ReviewedVideo
-from stepscope.app.reviews.review import fold_actions
+from stepscope.app.review_store.review import fold_actions
 from stepscope.eval.annotations.corrected_samples import apply_corrections
 from stepscope.eval.annotations.corrections import Correction, TurnName
 from stepscope.eval.data.samples import Sample, Turn, turn_order

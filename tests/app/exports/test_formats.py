@@ -14,9 +14,9 @@ from stepscope.app.exports.folder import gather_videos
 from stepscope.app.exports.formats import EXPORT_FORMATS, write_export
 from stepscope.app.exports.rows import ROW_TYPES, build_tables
 from stepscope.app.exports.spans import write_webvtt
-from stepscope.app.reviews.actions import Action
-from stepscope.app.reviews.review import fold_actions
-from stepscope.app.reviews.store import open_store
+from stepscope.app.review_store.actions import Action
+from stepscope.app.review_store.review import fold_actions
+from stepscope.app.review_store.store import open_store
 from stepscope.eval.annotations.corrections import Correction, name_turns
 from stepscope.eval.data.loading import read_samples, read_split
 from stepscope.eval.data.samples import Turn

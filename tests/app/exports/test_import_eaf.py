@@ -11,9 +11,9 @@ from lxml import etree
 from stepscope.app.cli.stepscope import EXPORTS
 from stepscope.app.exports.folder import correct_samples, gather_videos, import_eaf
 from stepscope.app.exports.formats import write_export
-from stepscope.app.reviews import store as store_module
-from stepscope.app.reviews.review import fold_actions
-from stepscope.app.reviews.store import ReviewStore, open_store
+from stepscope.app.review_store import store as store_module
+from stepscope.app.review_store.review import fold_actions
+from stepscope.app.review_store.store import ReviewStore, open_store
 from stepscope.engine.cli.program import run_program
 from stepscope.eval.annotations.corrections import Correction
 from stepscope.eval.data.loading import read_samples

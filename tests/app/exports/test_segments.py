@@ -11,9 +11,9 @@ import pytest
 from stepscope.app.cli.stepscope import main
 from stepscope.app.exports.folder import gather_videos
 from stepscope.app.exports.formats import write_export
-from stepscope.app.reviews.actions import Action
-from stepscope.app.reviews.review import fold_actions
-from stepscope.app.reviews.store import open_store
+from stepscope.app.review_store.actions import Action
+from stepscope.app.review_store.review import fold_actions
+from stepscope.app.review_store.store import open_store
 from stepscope.engine.records import Step
 from stepscope.eval.annotations.corrections import Correction, name_turns
 from stepscope.eval.data.samples import Sample, Turn

@@ -21,8 +21,8 @@ from stepscope.app.exports.rows import (
     VerdictRow,
     build_tables,
 )
-from stepscope.app.reviews.actions import Action, Event
-from stepscope.app.reviews.review import fold_actions
+from stepscope.app.review_store.actions import Action, Event
+from stepscope.app.review_store.review import fold_actions
 from stepscope.eval.annotations.corrections import Correction
 from tests.support.data.strategies import TEXTS, few
 from tests.support.reviews.exported import read_csv_tables, read_json_tables

@@ -54,7 +54,7 @@ def test_the_folder_has_the_packages_with_their_data_and_nothing_else(space: Pat
     for path in (
         "assets/checkpoint/model.safetensors",
         "assets/demo/boat.mp4",
-        "app/web/static/main.js",
+        "app/player/static/main.js",
         "eval/metrics/metrics.toml",
     ):
         assert (space / "stepscope" / path).read_bytes() == (ROOT / path).read_bytes()

@@ -14,11 +14,11 @@ import pytest
 
 from stepscope.app.cli import serve
 from stepscope.app.cli.stepscope import main
-from stepscope.app.context import AppContext
-from stepscope.app.core.live_run import LiveRun
+from stepscope.app.player import handlers, reruns, streaming
+from stepscope.app.player.inspection import inspect_run
 from stepscope.app.space.zero_gpu import ZeroGpuModel, find_gpu
-from stepscope.app.tabs.player import handlers, reruns, streaming
-from stepscope.app.tabs.player.inspection import inspect_run
+from stepscope.app.window.context import AppContext
+from stepscope.app.window.live_run import LiveRun
 from stepscope.engine.config import Thresholds
 from stepscope.engine.loading import load_model
 from stepscope.engine.model.checkpoint import Checkpoint

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from stepscope.app.tabs.live.handlers import read_recorded
+from stepscope.app.live.handlers import read_recorded
 from stepscope.engine.config import StreamConfig
 from stepscope.engine.control.task import Task
 from stepscope.engine.live.frames import make_gap

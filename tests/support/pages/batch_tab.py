@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
+from stepscope.app.batch.new_run import start as new_run
+from stepscope.app.batch.runs.handlers import BatchView
 from stepscope.app.core import job_queue
 from stepscope.app.core.batch_context import BatchContext
 from stepscope.app.core.job_queue import Job, JobQueue
 from stepscope.app.core.videos import read_splits
-from stepscope.app.tabs.batch.new_run import start as new_run
-from stepscope.app.tabs.batch.runs.handlers import BatchView
 from stepscope.eval.data.samples import Split
 from stepscope.eval.runs.worker_messages import Progress
 from tests.support.data.batches import SCORING, make_worker_config, no_java

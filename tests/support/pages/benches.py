@@ -6,16 +6,16 @@ from typing import Any
 
 import gradio as gr
 
-from stepscope.app.context import AppContext, ReviewContext
 from stepscope.app.core.batch_context import BatchContext
 from stepscope.app.core.display_copies import DisplayCopies
 from stepscope.app.core.job_queue import JobQueue
-from stepscope.app.core.live_run import LiveRun
 from stepscope.app.core.videos import Clip, read_bundled_videos
 from stepscope.app.page import build_page
-from stepscope.app.reviews.store import ReviewStore
-from stepscope.app.tabs.player import streaming, uploads
-from stepscope.app.web.views import Buttons, ClipView, PlayerView, RunView
+from stepscope.app.player import streaming, uploads
+from stepscope.app.player.views import Buttons, ClipView, PlayerView, RunView
+from stepscope.app.review_store.store import ReviewStore
+from stepscope.app.window.context import AppContext, ReviewContext
+from stepscope.app.window.live_run import LiveRun
 from stepscope.engine.loading import load_model
 from stepscope.eval.reports.scoring import ScoreSettings
 from stepscope.eval.runs.worker_messages import WorkerConfig

@@ -6,7 +6,7 @@ from typing import Any
 
 from playwright.sync_api import Browser, Page, Route
 
-from stepscope.app.web.component import STATIC
+from stepscope.app.player.component import STATIC
 
 ORIGIN = "http://player.test"
 MAKE_PLAYER = f"""

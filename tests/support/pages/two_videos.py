@@ -6,7 +6,7 @@ from typing import Any
 
 from playwright.sync_api import Page
 
-from stepscope.app.web.payload import pack_run
+from stepscope.app.window.payload import pack_run
 from stepscope.engine.video.writer import write_h264
 from tests.conftest import moving_square
 from tests.support.pages.browser import wait_until_drawn

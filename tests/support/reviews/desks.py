@@ -7,11 +7,11 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from stepscope.app.reviews.actions import Action
-from stepscope.app.reviews.events import reference_event
-from stepscope.app.reviews.store import open_store
-from stepscope.app.tabs.reviews.handlers import ReviewView
-from stepscope.app.tabs.reviews.query import ReviewQuery
+from stepscope.app.review_store.actions import Action
+from stepscope.app.review_store.events import reference_event
+from stepscope.app.review_store.store import open_store
+from stepscope.app.reviews.handlers import ReviewView
+from stepscope.app.reviews.query import ReviewQuery
 from stepscope.engine.records import FrameOutput
 from stepscope.eval.annotations.corrections import Correction, Verdict, name_turns
 from stepscope.eval.data.loading import read_samples

@@ -9,8 +9,8 @@ from typing import Any
 from lxml import etree
 
 from stepscope.app.exports.rows import ROW_TYPES, Tables, column_types
-from stepscope.app.reviews.actions import Action
-from stepscope.app.reviews.store import ReviewStore
+from stepscope.app.review_store.actions import Action
+from stepscope.app.review_store.store import ReviewStore
 from stepscope.engine.io.files import unescape_formula
 from stepscope.eval.annotations.corrections import Correction
 from tests.support.paths import ROOT

@@ -8,8 +8,8 @@ import numpy as np
 
 from stepscope.app.core.run import Run
 from stepscope.app.core.videos import Clip
-from stepscope.app.reviews.events import name_events
-from stepscope.app.web.payload import pack_run
+from stepscope.app.review_store.events import name_events
+from stepscope.app.window.payload import pack_run
 from stepscope.engine.config import StreamConfig
 from stepscope.engine.control.task import Task
 from stepscope.engine.dialogue import fill_legality, initial_state

@@ -5,8 +5,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from stepscope.app.exports.rows import ReviewedVideo
-from stepscope.app.reviews.actions import Action, Event, Moment
-from stepscope.app.reviews.review import Opinion, Review, fold_actions
+from stepscope.app.review_store.actions import Action, Event, Moment
+from stepscope.app.review_store.review import Opinion, Review, fold_actions
 from stepscope.engine.records import FrameOutput
 from stepscope.eval.annotations.corrections import Correction, name_turns
 from stepscope.eval.data.samples import Sample, Turn

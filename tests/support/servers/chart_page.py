@@ -10,7 +10,7 @@ from pathlib import Path
 import gradio as gr
 
 from stepscope.app.figures.charts.registry import CHARTS
-from stepscope.app.web.component import make_chart, pack_chart
+from stepscope.app.player.component import make_chart, pack_chart
 from stepscope.eval.reports.table_files import read_results
 from tests.support.servers.small_page import launch
 

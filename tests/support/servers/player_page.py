@@ -11,11 +11,11 @@ from typing import Any
 
 import gradio as gr
 
-from stepscope.app.context import ReviewContext
-from stepscope.app.reviews.store import open_store
-from stepscope.app.tabs.reviews.api import answer
-from stepscope.app.web.component import make_player
-from stepscope.app.web.increments import ActiveStreams
+from stepscope.app.player.component import make_player
+from stepscope.app.player.review import answer
+from stepscope.app.review_store.store import open_store
+from stepscope.app.window.context import ReviewContext
+from stepscope.app.window.increments import ActiveStreams
 from stepscope.eval.data.loading import read_split
 from tests.support.servers.small_page import launch
 

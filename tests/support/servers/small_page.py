@@ -4,10 +4,10 @@ from pathlib import Path
 
 import gradio as gr
 
+from stepscope.app.player.component import CSS as PLAYER_CSS
+from stepscope.app.player.component import MODULES
+from stepscope.app.server.routes import plotly_routes, speech_routes
 from stepscope.app.style.theme import CSS, make_theme
-from stepscope.app.web.component import CSS as PLAYER_CSS
-from stepscope.app.web.component import MODULES
-from stepscope.app.web.routes import plotly_routes, speech_routes
 
 
 def launch(page: gr.Blocks, folder: Path, port: int) -> None:

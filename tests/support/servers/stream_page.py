@@ -10,9 +10,9 @@ from pathlib import Path
 
 import gradio as gr
 
-from stepscope.app.web.component import make_player
-from stepscope.app.web.increments import ActiveStreams
-from stepscope.app.web.payload import pack_run
+from stepscope.app.player.component import make_player
+from stepscope.app.window.increments import ActiveStreams
+from stepscope.app.window.payload import pack_run
 from tests.support.pages.long_run import make_long_run, with_signals
 from tests.support.servers.small_page import launch
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from stepscope.app.web.routes import to_wav
+from stepscope.app.server.routes import to_wav
 from stepscope.engine.records import FrameOutput
 from stepscope.eval.data.loading import read_split
 from stepscope.eval.data.samples import Sample, Split

@@ -1,0 +1,1 @@
+"""The page for programs: named endpoints, and the WebSocket of conversations."""

@@ -1,0 +1,261 @@
+"""The tab *Protocols*: one run, or two, under several published protocols side by side.
+
+``eval.reports.protocol_table`` scores the runs, also for the command line.
+"""
+
+import math
+from collections.abc import Iterator, Mapping, Sequence, Set
+from functools import partial
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import gradio as gr
+
+from stepscope.app.batch.file_rows import ENDINGS, make_table_row
+from stepscope.app.controls.widgets import AT_ONCE, LATEST, SCORING, make_status_line, wire
+from stepscope.app.core.batch_context import BatchContext
+from stepscope.app.core.results import format_interval
+from stepscope.app.core.run import file_name
+from stepscope.app.formatting import as_sentence, format_score
+from stepscope.app.player import opening
+from stepscope.app.player.opening import InPlayer
+from stepscope.app.player.views import PlayerView, status_line
+from stepscope.app.templates import render
+from stepscope.app.window.context import AppContext
+from stepscope.app.window.live_run import LiveRun
+from stepscope.engine.io.files import write_csv
+from stepscope.engine.plurals import format_count
+from stepscope.eval.annotations.corrections import TurnName
+from stepscope.eval.data.samples import Role
+from stepscope.eval.protocols import PROTOCOLS
+from stepscope.eval.protocols.rules import Rule, parse_rules
+from stepscope.eval.reports import protocol_table
+from stepscope.eval.reports.statistics import SIGNIFICANCE_LEVEL
+from stepscope.eval.reports.table_formats import TableFormat
+
+FIRST_PROTOCOLS: Final = ("streampro-ou", "spot-pnr", "ovo-timing", "omnipro", "qevd-tf", "egoproactive")
+ALONE: Final = ("none", "")
+TURN_HEADERS: Final = ["Video", "Second", "Run", "Reference", "Counts under", "Does not count under"]
+
+
+class ShownProtocols(NamedTuple):
+    """The shown table with the names of its runs; the window may show a different run by now."""
+
+    runs: tuple[str, ...]
+    table: protocol_table.ProtocolTable
+    turns: Mapping[str, Sequence[protocol_table.DifferingTurn]]
+    """Turns that count differently, by run."""
+    finished: Set[str]
+
+
+class ProtocolsView(NamedTuple):
+    """The outputs of the tab; ``shown`` is a state with ``ShownProtocols``."""
+
+    shown: Any = gr.skip()
+    said: Any = gr.skip()
+    cards: Any = gr.skip()
+    turns: Any = gr.skip()
+
+
+def list_runs(batches: BatchContext, name: str | None, other: str | None) -> Any:
+    """Return the dropdown of the second run: one of the split of the shown run, or none."""
+    names = batches.comparable_runs(name) if name is not None and name in batches.run_names() else []
+    choices = [ALONE, *((one, one) for one in names)]
+    return gr.Dropdown(choices=choices, value=other if other in names else ALONE[1])
+
+
+def show(
+    context: AppContext, batches: BatchContext, name: str | None, other: str | None, protocols: Sequence[str]
+) -> Iterator[ProtocolsView]:
+    """Yield that runs are being scored, which takes seconds, then their scores under the chosen protocols."""
+    yield ProtocolsView(said=status_line(f"Scoring {name}.") if name else gr.skip())
+    try:
+        shown = _score(context, batches, name, other, protocols)
+    except (ValueError, OSError) as error:
+        said = status_line(as_sentence(error), is_problem=name is not None)
+        yield ProtocolsView(shown=None, said=said, cards="", turns=[])
+        return
+    yield ProtocolsView(
+        shown=shown,
+        said=status_line(_describe(shown)),
+        cards=render("protocols", cards=[_draw_card(shown, *found) for found in shown.table.list_defined()]),
+        turns=_list_turns(batches, shown),
+    )
+
+
+def show_again(
+    context: AppContext,
+    batches: BatchContext,
+    is_opened: bool,
+    shown: ShownProtocols | None,
+    name: str | None,
+    other: str | None,
+    protocols: Sequence[str],
+) -> Iterator[ProtocolsView]:
+    """Score again for another shown run, or once it has ended, if the tab has been opened.
+
+    A link may open the tab before there is a run.
+    """
+    names = tuple(dict.fromkeys(filter(None, (name, other))))
+    if not is_opened or name is None or (shown is not None and _is_current(batches, shown, names)):
+        yield ProtocolsView()
+    else:
+        yield from show(context, batches, name, other, protocols)
+
+
+def _is_current(batches: BatchContext, shown: ShownProtocols, names: tuple[str, ...]) -> bool:
+    if shown.runs != names:
+        return False
+    return batches.is_streaming(*names) or shown.finished == batches.list_finished(*names)
+
+
+def _score(
+    context: AppContext, batches: BatchContext, name: str | None, other: str | None, protocols: Sequence[str]
+) -> ShownProtocols:
+    names = tuple(dict.fromkeys(filter(None, (name, other))))
+    if name is None:
+        raise ValueError("choose a run")
+    if not protocols:
+        raise ValueError("choose protocols")
+    split, rules, finished = batches.need_common_split(*names), parse_rules(protocols), batches.list_finished(*names)
+    encoder = batches.scoring_of(batches.settings_of(name)).text_encoder
+    runs = {one: batches.folder(one) for one in names}
+    table = protocol_table.build_protocol_table(runs, split, rules, encode=context.encode, text_encoder=encoder)
+    turns = {
+        run: protocol_table.list_differing_turns(path, split, rules, encode=context.encode)
+        for run, path in runs.items()
+    }
+    return ShownProtocols(runs=names, table=table, turns=turns, finished=finished)
+
+
+def _describe(shown: ShownProtocols) -> str:
+    table = shown.table
+    sides = ", ".join(f"{letter} is {name}" for letter, name in zip("AB", shown.runs, strict=False))
+    omitted = format_count(len(table.left_out), "video is", "videos are")
+    undefined = {row.rule.name: row.problem for row in table.rows if row.problem}
+    words = [
+        f"{sides}." if len(shown.runs) > 1 else "",
+        protocol_table.describe_order(table),
+        f"{table.basis[0].upper()}{table.basis[1:]}",
+        f"{omitted} left out: not finished in both." if table.left_out else "",
+        "" if any(shown.turns.values()) else "Every reference turn counts alike under them: the table is empty.",
+        *(f"{rule} is undefined: {problem}." for rule, problem in undefined.items()),
+    ]
+    return " ".join(filter(None, words))
+
+
+def _draw_card(shown: ShownProtocols, rule: Rule, rows: Sequence[protocol_table.ProtocolRow]) -> Mapping[str, Any]:
+    return {
+        "rule": rule,
+        "judge": shown.table.name_judge(rule),
+        "encoder": shown.table.text_encoder,
+        "runs": shown.runs,
+        "rows": [_draw_row(shown, row) for row in rows],
+    }
+
+
+def _draw_row(shown: ShownProtocols, row: protocol_table.ProtocolRow) -> Mapping[str, Any]:
+    found = None if row.difference is None or math.isnan(row.difference.difference) else row.difference
+    return {
+        "score": row.score,
+        "is_main": row.is_main,
+        "values": [
+            (format_score(one.value), format_interval([one.interval.low, one.interval.high]))
+            for one in (row.runs[name] for name in shown.runs)
+        ],
+        "difference": "" if found is None else f"{found.difference:+.3f}".replace("+0.000", "0.000"),
+        "p_value": "" if found is None else f"{found.p_value:.3f}",
+        "is_significant": found is not None and found.p_value < SIGNIFICANCE_LEVEL,
+    }
+
+
+def _list_turns(batches: BatchContext, shown: ShownProtocols) -> list[list[str | float]]:
+    names = batches.video_names(shown.runs[0])
+    return [
+        [
+            names.get(turn.video_id, turn.video_id),
+            turn.time_s,
+            run,
+            turn.text,
+            ", ".join(turn.met),
+            ", ".join(turn.missed),
+        ]
+        for run, turns in shown.turns.items()
+        for turn in turns
+    ]
+
+
+def open_turn(
+    context: AppContext, batches: BatchContext, live: LiveRun | None, shown: ShownProtocols | None, event: gr.SelectData
+) -> PlayerView:
+    """Show a turn that counts differently in the player, its run above."""
+    if shown is None:
+        return opening.refuse(ValueError("no run is shown; choose one"))
+    short_name, time_s, run, text, *_ = event.row_value
+    video_id = batches.find_video(shown.runs[0], str(short_name))
+    turns = shown.turns.get(run, ())
+    role: Role = next((one.role for one in turns if (one.time_s, one.text) == (time_s, text)), "assistant")
+    return opening.open_moment(
+        context,
+        batches,
+        live,
+        video_id,
+        names=shown.runs,
+        open_at=float(time_s),
+        open_turn=TurnName(role=role, time_s=float(time_s), text=text),
+        is_b_above=run != shown.runs[0],
+    )
+
+
+def write_table(folder: Path, table_format: TableFormat, shown: ShownProtocols | None) -> Path:
+    """Write the shown table into a folder. Raises ``ValueError`` without one."""
+    if shown is None or table_format not in ENDINGS:
+        raise ValueError("there is no table; choose a run and protocols")
+    path = folder / file_name(*shown.runs, f"protocols.{ENDINGS[table_format]}")
+    if table_format == "csv":
+        write_csv(path, protocol_table.tabulate_protocols(shown.table))
+    else:
+        write = protocol_table.format_protocols if len(shown.runs) == 1 else protocol_table.format_protocol_differences
+        path.write_text(write(shown.table, latex=table_format == "latex"), encoding="utf-8")
+    return path
+
+
+def make_protocols_panel(
+    context: AppContext, batches: BatchContext, *, runs: Any, here: Any, batch: Any, in_player: InPlayer
+) -> None:
+    """Lay out and wire the tab: the shown run under the chosen protocols; a click on a turn opens it in the player."""
+    shown, opened = gr.State(None), gr.State(False)
+    with gr.Row():
+        protocols = gr.Dropdown(
+            list(PROTOCOLS),
+            value=list(FIRST_PROTOCOLS),
+            label="What would it be under … (also with own parameters, such as spot-pnr:k=1)",
+            multiselect=True,
+            allow_custom_value=True,
+            scale=5,
+            elem_id="protocols",
+        )
+        other = gr.Dropdown([ALONE], value=ALONE[1], label="Beside run B", scale=1, elem_id="protocols_other")
+    with gr.Row(elem_id="protocols_files"):
+        make_table_row("protocols", write_table, [shown])
+    said = make_status_line("protocols_said")
+    cards = gr.HTML(elem_id="protocol_cards", padding=False)
+    turns = gr.Dataframe(
+        headers=TURN_HEADERS,
+        datatype=["str", "number", "str", "str", "str", "str"],
+        interactive=False,
+        max_height=320,
+        label="Reference turns that count under some of the protocols only: click a row to open it in the player",
+        column_widths=["14%", "8%", "12%", "28%", "19%", "19%"],
+        wrap=True,
+        elem_id="protocol_turns",
+    )
+    view, chosen = ProtocolsView(shown=shown, said=said, cards=cards, turns=turns), [runs, other, protocols]
+    options = {**SCORING, "show_progress_on": said}
+    gr.on([here.select, runs.change], partial(list_runs, batches), [runs, other], other, **LATEST)
+    changes = [here.select, other.input, protocols.input]
+    wire(partial(gr.on, changes), partial(show, context, batches), chosen, view, **options)
+    here.select(lambda: True, None, opened, **AT_ONCE)
+    again = [opened, shown, *chosen]
+    wire(partial(gr.on, [runs.change, batch.change]), partial(show_again, context, batches), again, view, **options)
+    in_player.wire(turns.select, partial(open_turn, context, batches), shown)

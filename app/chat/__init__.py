@@ -1,0 +1,1 @@
+"""Questions about the displayed run, and free conversations."""

@@ -1,0 +1,275 @@
+"""Event handlers of the live tab: start, stream, stop, ask, and open the recording; and the recorded sessions."""
+
+import json
+from collections.abc import Generator, Mapping, MutableMapping
+from contextlib import suppress
+from dataclasses import asdict, replace
+from datetime import datetime
+from pathlib import Path
+from secrets import token_hex
+from typing import Any, Final
+
+import gradio as gr
+
+from stepscope.app.controls.run_inputs import read_strategy
+from stepscope.app.controls.widgets import Pace
+from stepscope.app.core.batch_context import BatchContext, unused_folder
+from stepscope.app.core.run import Run, check_has_task, check_task_text, write_task
+from stepscope.app.core.videos import Clip, is_drawing
+from stepscope.app.formatting import as_sentence, format_clock
+from stepscope.app.live.views import LiveView, show_message, show_status, with_buttons
+from stepscope.app.live.window import LiveWindow, LiveWindows
+from stepscope.app.player.opening import open_moment
+from stepscope.app.player.views import COPIED, PlayerView, status_line
+from stepscope.app.server.identity import current_user
+from stepscope.app.window.context import AppContext
+from stepscope.app.window.live_run import LiveRun
+from stepscope.engine.config import StreamConfig, read_threshold
+from stepscope.engine.control.task import Task
+from stepscope.engine.dialogue import parse_steps
+from stepscope.engine.errors import EngineError
+from stepscope.engine.io.files import replace_surrogates, strip_text
+from stepscope.engine.live.session import LiveSession
+from stepscope.engine.live.sources import FileSource, LiveSource, PushedSource, UrlSource
+from stepscope.engine.streamer import Streamer
+from stepscope.engine.video.trial import try_reading
+from stepscope.eval.data.loading import read_split
+from stepscope.eval.data.samples import Split, build_task
+from stepscope.eval.runs.folder import OWN_SPLIT
+from stepscope.eval.runs.live_recording import SESSION_NAME, LiveRecording, recover_recording
+from stepscope.eval.runs.output_folder import FolderRefusedError
+
+WEBCAM, FILE, URL = "Webcam", "Video in real time", "Network stream"
+STATUS_INTERVAL_S: Final = 1.0
+FIRST_LANES_S: Final = 60.0
+"""Length of the empty lanes at the start of a session, in seconds."""
+
+
+def queue_session(
+    context: AppContext,
+    windows: LiveWindows,
+    browser: str,
+    window: LiveWindow | None,
+    kind: str,
+    bundled: str | None,
+    upload: str | None,
+    url: str,
+    goal: str,
+    steps: str,
+    speak: object,
+    update: object,
+    strategy: object = None,
+    *,
+    can_connect: bool,
+) -> LiveView:
+    """Prepare a session, which may wait for the model. An invalid input is refused and changes nothing.
+
+    ``browser`` is the session hash of the browser window; ``can_connect`` is whether the page opens addresses, which
+    may lead to hosts that only this machine can reach.
+    """
+    try:
+        config = replace(
+            context.config,
+            speak_threshold=read_threshold(speak, "speak"),
+            update_threshold=read_threshold(update, "update"),
+            context_strategy=read_strategy(strategy, context.config.context_strategy),
+            max_seq_len=min(context.config.max_seq_len, context.checkpoint.model.max_context),
+        )
+        check_task_text(goal or "", steps or "")
+        task = Task(goal=strip_text(replace_surrogates(goal or "")), steps=parse_steps(replace_surrogates(steps or "")))
+        Streamer(context.checkpoint, config)  # refuses settings that the model cannot have
+        if kind == URL and not can_connect:
+            raise ValueError("this page opens no network streams, since others than its own machine may use it")
+        source = _open_source(context, kind, bundled=bundled, upload=upload, url=url, fps=config.fps)
+        if kind != FILE or upload:
+            check_has_task(source.name, task, needs_steps=config.policy.has_updates, cure="then press Start")
+    except (EngineError, ValueError, OSError) as error:
+        return show_message(as_sentence(error), is_problem=True)
+    if window is not None:
+        window.stop()
+    window = LiveWindow(source=source, task=task, config=config, browser=browser)
+    windows.add(window)
+    monitor = {"key": window.key, "is_webcam": isinstance(source, PushedSource), "fps": config.fps}
+    view = show_message("Waiting for the model.")._replace(
+        window=window, begin=True, numbers="", monitor=json.dumps(monitor)
+    )
+    return with_buttons(view, is_running=True)
+
+
+def _open_source(
+    context: AppContext, kind: str, *, bundled: str | None, upload: str | None, url: str, fps: float
+) -> LiveSource:
+    if kind == WEBCAM:
+        return PushedSource()
+    if kind == URL:
+        if not url.strip():
+            raise ValueError("there is no address; type one such as rtsp://camera.local/stream")
+        return UrlSource(url)
+    if upload:
+        try_reading(Path(upload))
+        return FileSource(Path(upload), fps=fps)
+    if not bundled:
+        raise ValueError("there is no video; choose a bundled one or upload one")
+    return FileSource(context.bundled_videos.find(bundled).path, fps=fps)
+
+
+def stream_session(context: AppContext, batches: BatchContext, window: LiveWindow | None) -> Generator[LiveView]:
+    """Run a queued session to its end and show its status; nothing without a queued session."""
+    if window is None or window.is_started or window.is_cancelled:
+        yield LiveView()
+        return
+    window.is_started = True
+    context.model_use.begin_session()
+    try:
+        yield from _run(context, batches, window)
+    except (EngineError, ValueError, OSError) as error:
+        yield with_buttons(show_message(as_sentence(error), is_problem=True), is_running=False)
+    finally:
+        context.model_use.end_session()
+        window.ended.set()
+
+
+def _run(context: AppContext, batches: BatchContext, window: LiveWindow) -> Generator[LiveView]:
+    secret = f"-{token_hex(8)}" if batches.recent.has_visitors else ""  # the name is the link
+    folder = unused_folder(batches.runs / f"live-{datetime.now():%Y%m%d-%H%M%S}{secret}")
+    window.folder_name = folder.name
+    origin = {"is_drawing": isinstance(window.source, FileSource) and is_drawing(window.source.path)}
+    recording = LiveRecording(
+        folder,
+        task=window.task,
+        config=window.config,
+        checkpoint=context.checkpoint,
+        source=window.source.name,
+        scoring=asdict(batches.jobs.scoring) | dict(context.encoder) | origin,
+    )
+    batches.recent.own_split(folder / OWN_SPLIT, current_user.get())
+    session = window.session = LiveSession(
+        context.checkpoint,
+        window.source,
+        task=window.task,
+        config=window.config,
+        on_output=recording.add,
+        on_picture=recording.video.write,
+        on_question=recording.add_question,
+    )
+    increments = context.streams.begin(
+        _begin_run(context, window, folder, origin), outputs=recording.outputs, user_turns=session.asked.turns
+    )
+    session.on_text = increments.show_text
+    has_yielded = False
+    try:
+        session.start()
+        yield LiveView(player=increments.since(0))
+        pace = Pace(STATUS_INTERVAL_S, due_at_once=False)
+        while not session.ended.wait(0.1) and not window.is_cancelled:
+            session.check()
+            if has_yielded := context.model_use.must_yield:
+                break
+            if pace.is_due():
+                status = session.status
+                words = status.sentence or f"Streaming, {format_clock(status.time_s)}."
+                yield show_status(f"{context.model_use.describe_waiting()} {words}".strip(), status)
+    finally:
+        session.stop()
+        is_recorded = recording.finish() is not None
+        if is_recorded:
+            add_recorded(batches.splits, folder)
+            window.run_name = folder.name
+    status = session.status
+    where = f" Recorded as {folder.name}." if is_recorded else ""
+    end = "Stopped, because others wait for the model." if has_yielded else "Stopped."
+    text = as_sentence(status.sentence) if status.problem or not is_recorded else f"{end} {status.sentence}".strip()
+    view = show_status(f"{text}{where}", status, is_problem=bool(status.problem))
+    lanes = gr.skip() if is_recorded else ""  # lanes without a frame would seem to be loading
+    yield with_buttons(view._replace(monitor="", player=lanes), is_running=False, can_open=is_recorded)
+
+
+def _begin_run(context: AppContext, window: LiveWindow, folder: Path, origin: Mapping[str, Any]) -> Run:
+    config: StreamConfig = window.config
+    clip = Clip(
+        name=window.source.name,
+        path=folder / "video.mp4",
+        fps=config.fps,
+        num_frames=round(FIRST_LANES_S * config.fps),
+        duration_s=FIRST_LANES_S,
+    )
+    return Run(
+        clip=clip,
+        task=window.task,
+        config=config,
+        model_digest=context.checkpoint.digest,
+        settings={**context.settings, **origin},
+    )
+
+
+def stop_session(window: LiveWindow | None) -> None:
+    """Cancel the session; ``stream_session`` shows its end."""
+    if window is not None:
+        window.is_cancelled = True
+
+
+def show_cancelled(window: LiveWindow | None) -> LiveView:
+    """Enable Start after the cancellation of a session that still waited for the model, and end its wait."""
+    if window is None or window.is_started:
+        return LiveView()
+    view = show_message("Stopped before it started.")._replace(monitor="", withdraw=True)
+    return with_buttons(view, is_running=False)
+
+
+def ask(window: LiveWindow | None, question: str) -> LiveView:
+    """Ask a question, which is answered at the next frame."""
+    try:
+        if window is None or window.session is None:
+            raise ValueError("no session runs; press Start first")
+        window.session.ask(replace_surrogates(question or ""))
+    except ValueError as error:
+        return show_message(as_sentence(error), is_problem=True)
+    return show_message("Asked; the answer comes at the next frame.")._replace(question="")
+
+
+def open_recording(
+    context: AppContext, batches: BatchContext, live: LiveRun | None, window: LiveWindow | None
+) -> PlayerView:
+    """Show the recorded session in the player, with the way to a reference of its own."""
+    name = window.run_name if window is not None else ""
+    view = open_moment(context, batches, live, name, names=(name,), open_at=0.0)
+    clip = view.clip.clip
+    if not isinstance(clip, Clip):
+        return view  # it could not be opened
+    status = status_line(f"{name}, {format_clock(clip.duration_s)}. {COPIED}")
+    return view._replace(run=view.run._replace(status=status))
+
+
+def fill_task(context: AppContext, name: str | None) -> tuple[Any, Any]:
+    """Return goal and steps of a bundled video."""
+    clip = next((clip for clip in context.bundled_videos.clips if clip.name == name), None)
+    if clip is None or clip.sample is None:
+        return "", ""
+    task = write_task(build_task(clip.sample))
+    return task.goal, task.steps
+
+
+def add_recorded(splits: MutableMapping[str, Split], folder: Path) -> None:
+    """Add the split of a recorded session, named after its folder. Raises ``ValueError`` if it cannot be read."""
+    splits[folder.name] = read_split(folder / OWN_SPLIT)
+
+
+def read_recorded(splits: MutableMapping[str, Split], runs: Path) -> list[str]:
+    """Add the splits of all recorded sessions; return one message per unreadable session.
+
+    A session whose process was killed is completed first.
+    """
+    problems = []
+    for path in sorted(runs.glob(f"*/{SESSION_NAME}")):
+        try:
+            with suppress(FolderRefusedError):  # another program records it
+                recover_recording(path.parent)
+        except (EngineError, ValueError, OSError) as error:
+            problems.append(f"The recorded session {path.parent.name} cannot be completed: {as_sentence(error)}")
+    for path in sorted(runs.glob(f"*/{OWN_SPLIT}")):
+        try:
+            if path.parent.name not in splits:
+                add_recorded(splits, path.parent)
+        except ValueError as error:
+            problems.append(f"The recorded session {path.parent.name} is skipped: {error}.")
+    return problems

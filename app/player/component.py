@@ -1,0 +1,143 @@
+"""The player and charts as Gradio components, each one ``gr.HTML``.
+
+The templates are constant, and a value is a JSON string that only the script reads: for the player, next to a
+``gr.Video``, the data of ``payload``; for a chart a figure in both themes, which Plotly draws. Texts of the model, of
+dialogues and of file names are never part of a template. ``gr.Plot`` has no clicks, and loads a Plotly of its own.
+"""
+
+import base64
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final
+
+import gradio as gr
+import plotly.graph_objects as go
+
+from stepscope.app.figures.charts.layout import draw_themes
+from stepscope.app.review_store.actions import UNFIT_VERDICTS
+from stepscope.app.server.routes import ANSWER_URL, PLOTLY_URL, SPEECH_URL, Modules
+from stepscope.app.style.colours import Theme
+from stepscope.app.window.increments import ActiveStreams
+from stepscope.engine.config import StreamConfig
+from stepscope.engine.io.files import to_json
+from stepscope.eval.annotations.corrections import VERDICTS
+
+_DEFAULTS: Final = StreamConfig()
+STATIC: Final = Path(__file__).parent / "static"
+MODULES: Final = Modules.read(STATIC)
+EVENTS: Final = (
+    "against",
+    "export_figure",
+    "export_run",
+    "find_kind",
+    "inspect_frame",
+    "next_video",
+    "shown",
+    "thresholds",
+)
+"""Names of the player's events, which ``make_player`` describes."""
+STYLES: Final = ("stage.css", "player.css")
+CSS: Final = "".join((STATIC / name).read_text(encoding="utf-8") for name in STYLES)
+"""Style sheets of the player; their colours are the variables of ``app.style.theme``."""
+
+
+def make_player(
+    *,
+    video_id: str,
+    elem_id: str,
+    streams: ActiveStreams,
+    review: Callable[..., dict[str, Any]] | None = None,
+    hear: Callable[[Any], tuple[float, bytes] | None] | None = None,
+    hint: str | None = None,
+    config: StreamConfig = _DEFAULTS,
+    model_digest: str = "",
+) -> Any:
+    """Return the player of the ``gr.Video`` with the element id ``video_id``.
+
+    Args:
+        video_id: Element id of the video.
+        elem_id: Element id of the player.
+        streams: The active streams, from which the script fetches new frames.
+        review: Handles review requests of the script (``app.player.review``); None disables reviewing.
+        hear: Returns the peaks per second of the sound of a served video, and the peaks in bytes, by its path; None for
+            a player without a waveform.
+        hint: Text before the first run, of a second player on the page; it leaves the page's address, the tour and
+            exact runs to the first one.
+        config: The settings of the page's runs: the sliders of its policy are shown before the first run, and the
+            address of a video without a run has the thresholds that differ from its own.
+        model_digest: Digest of the page's model, which can continue its own runs only; empty on a second player.
+
+    Events and their data:
+
+    - ``thresholds``: both sliders on release (``speak``, ``update``), the request's number (``ticket``), and whether a
+      run is shown (``has_run``).
+    - ``shown``: the element's ``thresholds()`` have changed.
+    - ``against``: whether to score against the corrected reference (``corrected``), for whom (``reviewer``,
+      ``is_blind``).
+    - ``export_run``: the requested file of the run (``content``).
+    - ``export_figure``: the format and look of a figure of the visible range; see ``app.player.downloads``.
+    - ``find_kind``: the kind of failure to search in all videos of a run (``kind``, ``run``).
+    - ``inspect_frame``: the frame to inspect (``frame``), answered by the document's event ``stepscope:inspection``.
+    - ``next_video``: the video after which the next one of a queue is opened (``video_id``, ``run``, ``reviewer``).
+    """
+
+    def ask(request_data: dict[str, Any], request: gr.Request) -> dict[str, Any]:
+        assert review is not None
+        return review(request_data, request=request)
+
+    def follow(position: dict[str, Any]) -> str | None:
+        return streams.since(position.get("stream"), position.get("first"))
+
+    def listen(asked: dict[str, Any]) -> dict[str, Any] | None:
+        assert hear is not None
+        found = hear(asked.get("name"))
+        return found and {"per_s": found[0], "peaks": base64.b64encode(found[1]).decode()}
+
+    settings = {
+        "video_id": video_id,
+        "can_review": review is not None,
+        "can_run": hint is None,
+        "hint": hint,
+        "has_theta": config.policy.has_theta,
+        "thresholds": {"speak": config.speak_threshold, "update": config.update_threshold},
+        "model_digest": model_digest,
+        "verdicts": list(VERDICTS),
+        "unfit_verdicts": UNFIT_VERDICTS,
+        "plotly_url": PLOTLY_URL,
+        "speech_url": SPEECH_URL if hint is None else None,
+        "answer_url": ANSWER_URL,
+    }
+    return gr.HTML(
+        value="",
+        html_template=(STATIC / "player.html").read_text(encoding="utf-8"),
+        js_on_load=MODULES.make_script("main.js", events=EVENTS, settings=settings),
+        apply_default_css=False,
+        server_functions=[follow, *([ask] if review else []), *([listen] if hear else [])],
+        elem_id=elem_id,
+        padding=False,
+    )
+
+
+def make_chart(elem_id: str, *, hint: str = "") -> Any:
+    """Return an empty chart, whose values are those of ``pack_chart``.
+
+    ``hint`` states the effect of a click on a point, if there is one. The event ``pick`` then has the ``customdata`` of
+    the point as ``point``.
+    """
+    return gr.HTML(
+        value="",
+        html_template='<div class="ss-chart"></div>',
+        js_on_load=MODULES.make_script(
+            "charts/chart.js", events=["pick"], settings={"plotly_url": PLOTLY_URL, "hint": hint}
+        ),
+        apply_default_css=False,
+        elem_id=elem_id,
+        elem_classes=["pickable"] if hint else [],
+        padding=False,
+        min_width=300,
+    )
+
+
+def pack_chart(draw: Callable[[Theme], go.Figure], *, revision: str) -> str:
+    """Return a figure for both themes as JSON. The zoom of the chart lasts as long as ``revision`` is the same."""
+    return to_json({**draw_themes(draw), "revision": revision})

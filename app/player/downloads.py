@@ -1,0 +1,134 @@
+"""Downloads of the run in the player: traces, outputs, provenance, charts, and the PDF of its timeline.
+
+Each file is named after its video and run. ``stepscope export traces`` writes the same tables for a run folder. The
+page draws the timeline as SVG.
+"""
+
+from collections.abc import Generator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Final, NoReturn
+from xml.etree.ElementTree import ParseError, XMLParser
+
+import gradio as gr
+import plotly.graph_objects as go
+
+from stepscope.app.controls.widgets import read_event, send_file
+from stepscope.app.core.references import digest_reference
+from stepscope.app.core.run import Run, analyze_run, file_name, write_run_file
+from stepscope.app.figures.browser import print_svg
+from stepscope.app.figures.charts.layout import plain
+from stepscope.app.figures.charts.registry import CHARTS
+from stepscope.app.figures.options import parse_width, read_format
+from stepscope.app.figures.render import write_figure
+from stepscope.app.player.streaming import read_corrected
+from stepscope.app.window.context import AppContext, ReviewContext
+from stepscope.app.window.live_run import LiveRun
+from stepscope.eval.matching.turns import Encode
+from stepscope.eval.metrics.score import score_counts
+from stepscope.eval.reports.charts import build_chart_data, chart_signals
+from stepscope.eval.reports.table_files import Results
+from stepscope.eval.runs.folder import read_signal_specs
+
+
+def find_run(live: LiveRun | None) -> Run:
+    """Return the displayed run. Raises ``ValueError`` if there is none, or it is still streaming."""
+    run = live.run if live else None
+    if live and live.increments:
+        raise ValueError("the run is still streaming; wait until it ends, or press Stop")
+    if run is None or not run.outputs:
+        raise ValueError("there is no run to export; press Run, or open a run from the batch tab")
+    return run
+
+
+def export_run(live: LiveRun | None, event: gr.EventData) -> Generator[Any]:
+    """Yield the path of an exported file of the displayed run; see ``send_file``."""
+    yield from send_file(lambda folder: write_run_file(folder, find_run(live), read_event(event, "content")))
+
+
+TIMELINE: Final = "timeline"
+_ELEMENTS: Final = frozenset(
+    {"svg", "g", "defs", "clipPath", "rect", "path", "circle", "line", "text", "tspan", "title"}
+)
+_REPEATS: Final = "the timeline must draw each part once; reload the page"
+VIDEO_CHARTS: Final = {TIMELINE: "Timeline", **{name: one.title for name, one in CHARTS.items() if name != "videos"}}
+"""Figures of one video, by name: titles in the order of the page."""
+
+
+def export_figure(
+    context: AppContext, reviews: ReviewContext, live: LiveRun | None, event: gr.EventData, request: gr.Request
+) -> Generator[Any]:
+    """Yield the path of a figure of ``VIDEO_CHARTS``; see ``send_file``.
+
+    The event has ``chart``, ``format``, ``width`` and ``theme``, the drawn timeline as ``svg``, and whether the run is
+    shown beside the corrected reference (``corrected``; see ``read_corrected``).
+    """
+
+    def write(folder: Path) -> Path:
+        run = find_run(live)
+        file_format = read_format(Path(), str(read_event(event, "format")))
+        chart = read_event(event, "chart") or TIMELINE
+        if chart not in VIDEO_CHARTS:
+            raise ValueError(f"there is no figure {chart!r} of a video; choose one of {', '.join(VIDEO_CHARTS)}")
+        name = "figure" if chart == TIMELINE else chart
+        path = folder / file_name(run.clip.name, run.name or run.digest, f"{name}.{file_format}")
+        if chart == TIMELINE:
+            path.write_bytes(_print(event, file_format))
+            return path
+        if read_event(event, "corrected"):
+            sample = reviews.sample(run.clip.video_id, reference=digest_reference(run.clip))
+            if sample is None:
+                raise ValueError("the reference of this run is no longer known; reload the page")
+            corrected = read_corrected(reviews, sample, event, request).sample
+            run = replace(run, clip=replace(run.clip, sample=corrected))
+        width = parse_width(str(read_event(event, "width")))
+        write_figure(path, _draw_chart(run, context.encode, event, chart), file_format, width=width)
+        return path
+
+    yield from send_file(write)
+
+
+def _print(event: gr.EventData, file_format: str) -> bytes:
+    svg = read_event(event, "svg")
+    if file_format != "pdf" or not isinstance(svg, str):
+        raise ValueError("the page draws the timeline and sends it to be printed as PDF; reload the page")
+    parser = XMLParser(target=_Timeline())
+    try:
+        parser.feed(svg.encode(errors="replace"))
+        parser.close()
+    except ParseError as error:
+        raise ValueError(f"the timeline is no SVG: {error}; reload the page") from error
+    return print_svg(svg)
+
+
+class _Timeline:
+    """Refuses elements that repeat others or blur: ten lines of them may draw a billion, and keep a browser busy."""
+
+    def __init__(self) -> None:
+        self._num_clips = 0
+
+    def doctype(self, *_: object) -> NoReturn:
+        raise ValueError(_REPEATS)  # it may define parts of the drawing
+
+    def start(self, tag: str, attributes: Mapping[str, str]) -> None:
+        name, style = tag.rpartition("}")[2], attributes.get("style", "")
+        is_nested = self._num_clips > 0 and any("url" in value for value in attributes.values())
+        if name not in _ELEMENTS or is_nested or "filter" in attributes or "filter" in style or "\\" in style:
+            raise ValueError(_REPEATS)
+        self._num_clips += name == "clipPath"
+
+    def end(self, tag: str) -> None:
+        self._num_clips -= tag.endswith("}clipPath")
+
+
+def _draw_chart(run: Run, encode: Encode, event: gr.EventData, name: str) -> go.Figure:
+    specs = read_signal_specs(run.settings)
+    analysis = analyze_run(run, encode)
+    if analysis is None:
+        raise ValueError(f"{CHARTS[name].title} needs a reference to score against; this video has none")
+    results = Results(
+        metrics={"scores": score_counts(analysis.counts), "config": run.provenance.config, **run.scoring_settings},
+        charts=build_chart_data([analysis]) | chart_signals(specs, [analysis]),
+    )
+    figure = CHARTS[name].draw(results, "dark" if read_event(event, "theme") == "dark" else "light")
+    return figure.update_layout(title_text=f"{CHARTS[name].title}: {plain(run.clip.name)}")

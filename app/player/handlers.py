@@ -1,0 +1,150 @@
+"""Event handlers of the player: functions from component values to component updates.
+
+Each handler returns a view, whose fields ``app.player.tab`` wires to outputs. Problems with a video or input are shown
+in the status line. Each window has its own ``LiveRun``, and nothing is global, so that windows do not interfere.
+"""
+
+from dataclasses import replace
+from pathlib import Path
+
+import gradio as gr
+
+from stepscope.app.controls.run_inputs import read_strategy
+from stepscope.app.core.references import add_reference, describe_reference
+from stepscope.app.core.run import can_score, check_has_task, read_task
+from stepscope.app.core.videos import Clip
+from stepscope.app.formatting import as_sentence, format_clock
+from stepscope.app.player.opening import cancel_run, show_running_buttons
+from stepscope.app.player.views import (
+    UNCHANGED_CLIP,
+    Buttons,
+    ClipView,
+    PlayerView,
+    show_nothing,
+    show_run,
+    show_status,
+    task_boxes,
+)
+from stepscope.app.window.context import AppContext
+from stepscope.app.window.live_run import LiveRun
+from stepscope.engine.config import read_threshold
+from stepscope.engine.control.task import Task
+
+
+def set_reference(
+    context: AppContext, live: LiveRun | None, clip: Clip | None, reference: str | None, *boxes: str | None
+) -> PlayerView:
+    """Set or remove the reference of the displayed upload.
+
+    ``boxes`` are goal, steps and user turns: a typed one stays where the reference has none. An unusable file changes
+    nothing but the status line.
+    """
+    if clip is None or not clip.content_digest:
+        return PlayerView()  # another video was opened
+    if reference is None:
+        clip = replace(clip, sample=None)
+        context.recent.keep_clip(clip)
+        status = f"{clip.name}, {format_clock(clip.duration_s)}, without a reference."
+        return _with_run(context, live, UNCHANGED_CLIP._replace(clip=clip), clip, status)
+    path, last = Path(reference), task_boxes(clip.sample or Task())
+    typed = {name: box for (name, own), box in zip(last.items(), boxes, strict=False) if box and box != own}
+    try:
+        clip, sample = add_reference(clip, path)
+    except (ValueError, OSError) as error:
+        return PlayerView(run=show_status(as_sentence(error), is_problem=True))
+    given = task_boxes(sample)
+    replaced = [name.replace("_", " ") for name, box in typed.items() if given[name] not in ("", box)]
+    status, is_mismatch = describe_reference(clip, sample, path, replaced=replaced)
+    context.recent.keep_clip(clip)
+    kept = {name: gr.skip() for name in typed if not given[name]}
+    view = UNCHANGED_CLIP._replace(**(given | kept), clip=clip)
+    return _with_run(context, live, view, clip, status, is_problem=is_mismatch)
+
+
+def _with_run(
+    context: AppContext, live: LiveRun | None, view: ClipView, clip: Clip, status: str, *, is_problem: bool = False
+) -> PlayerView:
+    """Show an upload whose reference was exchanged, with the outputs of its run so far, scored if they can be."""
+    buttons = cancel_run(live)
+    run = live.run if live is not None else None
+    if run is None or not run.outputs or run.clip.video_id != clip.video_id:
+        return PlayerView(clip=view, run=show_nothing(status, clip=clip, is_problem=is_problem), buttons=buttons)
+    sample = clip.sample
+    is_comparable = sample is None or (can_score(sample, run.task) and sample.fps == run.config.fps)
+    if not is_comparable:
+        status += " It does not score the run shown, which has other steps or another frame rate."
+    elif sample is not None:
+        status = f"{status.removesuffix(' Press Run.')} The run is scored by it."
+    own = replace(run.clip, sample=None) if sample is None or not is_comparable else clip
+    run = replace(run, clip=own)
+    context.recent.keep_run(run)
+    shown = show_run(run, status, encode=context.encode, is_problem=is_problem, is_opening=True)
+    now = LiveRun.finished(run, recording=live.recording if live is not None else None)
+    context.recordings.keep(now)
+    return PlayerView(clip=view, run=shown, buttons=buttons._replace(live=now))
+
+
+def queue_run(
+    context: AppContext,
+    live: LiveRun | None,
+    clip: Clip | None,
+    goal: str,
+    steps: str,
+    user_turns: str,
+    speak: object,
+    update: object,
+    strategy: object = None,
+) -> PlayerView:
+    """Prepare the page for a run, which may wait for the runs of other windows.
+
+    The display stays until the run has output. An invalid input is refused and cancels nothing.
+    """
+    try:
+        if clip is None:
+            raise ValueError("there is no video; choose a bundled one or upload one, then press Run")
+        if not clip.has_file:
+            raise ValueError(f"{clip.name} has no video to run: give the video_path of it in its split")
+        task = read_task(clip, goal=goal, steps=steps, user_turns=user_turns)
+        if clip.content_digest and clip.sample is None:  # a reference may have none
+            cure = "or add a reference, then press Run"
+            check_has_task(clip.name, task, needs_steps=context.config.policy.has_updates, cure=cure)
+        read_threshold(speak, "speak")
+        read_threshold(update, "update")
+        read_strategy(strategy, context.config.context_strategy)
+    except ValueError as error:
+        return PlayerView(run=show_status(as_sentence(error), is_problem=True))
+    if live is not None:
+        live.is_cancelled = True
+    status = show_status(context.model_use.describe_wait())
+    return PlayerView(run=status, buttons=show_running_buttons(LiveRun()))
+
+
+def stop_run(live: LiveRun | None) -> None:
+    """Cancel a run and wait for its end, so that no update of it arrives after that of ``show_stopped``."""
+    if live is not None:
+        live.stop()
+
+
+def show_stopped(context: AppContext, live: LiveRun | None) -> PlayerView:
+    """Show the outputs of a cancelled run so far.
+
+    It remains the window's run and can be re-run: thresholds that are requested meanwhile apply to it.
+    """
+    buttons = cancel_run(live)
+    if live is None or live.run is None or not live.run.outputs:
+        return PlayerView(run=show_nothing("Stopped before the first frame."), buttons=buttons)
+    run = live.run
+    context.recent.keep_run(run)
+    context.recordings.keep(live)
+    live.is_cancelled = not live.ended.is_set()
+    status = f"Stopped at {format_clock(run.reached_s)} of {format_clock(run.clip.duration_s)}."
+    run_view = show_run(run, status, encode=context.encode, other=live.other)
+    has_request = live.requested not in (None, run.thresholds)
+    return PlayerView(run=run_view, buttons=buttons._replace(live=live, rerun=has_request))
+
+
+def finish_run(live: LiveRun | None) -> Buttons:
+    """Enable Run after a run has ended, unless the next run has started; the ended run can be re-run."""
+    if live is None or not live.ended.is_set():
+        return Buttons(live=gr.skip(), run=gr.skip(), stop=gr.skip())
+    return cancel_run(None)._replace(live=gr.skip())

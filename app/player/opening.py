@@ -1,0 +1,392 @@
+"""Opens a bundled video, a run, two, or the moment of a link in the player, from any tab."""
+
+import math
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from functools import partial
+from html import escape
+from pathlib import Path
+from typing import Any, Final, Literal, NamedTuple
+
+import gradio as gr
+
+from stepscope.app.controls.run_inputs import read_strategy
+from stepscope.app.controls.widgets import read_event, wire
+from stepscope.app.core.batch_context import BatchContext
+from stepscope.app.core.places import NO_RUN
+from stepscope.app.core.run import PAGE_SCORING, Run
+from stepscope.app.core.saved import read_saved_run
+from stepscope.app.core.videos import Clip, find_split_clip, sample_clip
+from stepscope.app.formatting import as_sentence, format_clock
+from stepscope.app.player.views import (
+    Buttons,
+    ClipView,
+    PlayerView,
+    RunView,
+    SliderThresholds,
+    show_clip,
+    show_nothing,
+    show_run,
+    status_line,
+    task_boxes,
+)
+from stepscope.app.server.identity import current_visitor, share_upload
+from stepscope.app.window.context import AppContext
+from stepscope.app.window.live_run import LiveRun
+from stepscope.engine.config import read_threshold
+from stepscope.engine.control.task import Task
+from stepscope.engine.errors import EngineError
+from stepscope.eval.annotations.corrections import TurnName
+from stepscope.eval.data.samples import Sample, build_task
+
+CHOOSE = "Choose a bundled video or upload one."
+NO_VIDEO: Final = " Its split names no video: the timeline plays on its own clock."
+
+FURTHER: Final = {"search": "moment of the search", "settle": "one to settle"}
+"""Name of the next entry that the key N opens, by the list of a hit (its ``of``)."""
+
+
+class OpenedHit(NamedTuple):
+    """The player at a moment, the place of that moment in its list, and the list, in which N and P go on."""
+
+    player: Any
+    at: Any = gr.skip()
+    listed: Any = gr.skip()
+
+
+@dataclass(frozen=True, kw_only=True)
+class InPlayer:
+    """How the events of other tabs open a video in the player of their window."""
+
+    view: PlayerView
+    ends: Mapping[str, Any]
+    """Arguments of events that exchange the video, such as the events to cancel."""
+    tab: Any
+    """The ``gr.Tab`` of the player, which Gradio draws from the start: other tabs have no buttons before."""
+
+    def wire(self, event: Callable[..., Any], handler: Callable[..., PlayerView], *inputs: Any) -> Any:
+        """Register a handler that takes the run in the player, then the values of ``inputs``; return the event."""
+        return wire(event, handler, [self.view.buttons.live, *inputs], self.view, **self.ends)
+
+    def make_steps(self, of: str, step: Callable[..., Any], inputs: list[Any], view: tuple[Any, ...]) -> None:
+        """Make the hidden buttons by which N and P go through the list ``of``.
+
+        ``step`` takes -1 or 1 before the inputs. A key that is pressed while a moment opens counts after it.
+        """
+        for name, by in (("previous", -1), ("next", 1)):
+            with self.tab:
+                button = gr.Button(name.capitalize(), elem_id=f"{of}_{name}", visible="hidden")
+            wire(button.click, partial(step, by), inputs, view, trigger_mode="always_last", **self.ends)
+
+
+def choose_bundled(context: AppContext, live: LiveRun | None, name: str | None) -> PlayerView:
+    """Show a bundled video and its task, with its saved run if there is one, whose thresholds the sliders get."""
+    if name is None:
+        return _without_clip(live, context.bundled_videos.notice or CHOOSE, task=gr.skip())
+    try:
+        clip = context.bundled_videos.find(name)
+        video = context.find_video(clip)
+    except (EngineError, ValueError) as error:
+        return _without_clip(live, as_sentence(error), is_problem=True, task="")
+    saved = context.find_saved(clip)
+    if saved is not None:
+        return _show_saved(context, live, saved, video, chosen=gr.skip(), open_at="first")._replace(strategy=gr.skip())
+    status = f"{clip.name}, {format_clock(clip.duration_s)}. Press Run. {context.bundled_videos.notice}".strip()
+    return PlayerView(
+        clip=show_clip(clip, video, chosen=gr.skip()), run=show_nothing(status, clip=clip), buttons=cancel_run(live)
+    )
+
+
+def _show_saved(
+    context: AppContext,
+    live: LiveRun | None,
+    run: Run,
+    video: Path | None,
+    *,
+    chosen: Any,
+    open_at: Literal["first"] | None = None,
+    other: Run | None = None,
+) -> PlayerView:
+    """Show the saved run of a bundled video: at its first failure, or where the address leads."""
+    status = f"{run.clip.name}, {format_clock(run.clip.duration_s)}, with its saved run. Press Run to stream it again"
+    status += f"{run.describe_lower_run(other)}."
+    run_view = show_run(run, status, encode=context.encode, open_at=open_at, other=other)
+    return _show(live, run, video, run_view, chosen=chosen, now=LiveRun.finished(run, other=other))
+
+
+def open_page(
+    context: AppContext, live: LiveRun | None, chosen: str | None, link: Mapping[str, str], *, other: Run | None = None
+) -> PlayerView:
+    """Show the bundled video that the page opens on, or open a link.
+
+    A link (see ``linkedMoment`` in the player, and ``app.core.places``) has a bundled video or an upload,
+    thresholds, a context strategy, a time to which the player seeks, and a run. The run is restored if this server has
+    kept it or if it is the saved one, and run again otherwise, as other thresholds of a video with a saved run are.
+    ``other`` is the run to show below it.
+    """
+    if not {"video", "upload"} & set(link):
+        return choose_bundled(context, live, chosen)
+    try:
+        clip = find_linked_clip(context, link)
+        thresholds = SliderThresholds(
+            speak=read_threshold(link.get("speak", context.config.speak_threshold), "speak"),
+            update=read_threshold(link.get("update", context.config.update_threshold), "update"),
+        )
+        strategy = read_strategy(link.get("context"), context.config.context_strategy)
+        video = context.find_video(clip)
+    except (EngineError, ValueError) as error:
+        return show_link_error(context, live, chosen, error)
+    saved = context.find_saved(clip)
+    is_saved = saved is not None and (
+        saved.digest == link["run"]
+        if "run" in link
+        else tuple(thresholds) == (saved.thresholds.speak, saved.thresholds.update)
+        and saved.config.context_strategy == strategy
+    )
+    if saved is not None and is_saved:
+        open_at: Literal["first"] | None = None if "run" in link or "t" in link else "first"
+        saved = saved.with_letter_beside(other)
+        return _show_saved(context, live, saved, video, chosen=clip.name, open_at=open_at, other=other)
+    run = context.recent.find_run(link.get("run"), clip)
+    clip_view = ClipView(
+        clip=clip,
+        video=video and str(video),
+        chosen=clip.name if clip.is_bundled else None,
+        upload=gr.skip() if clip.content_digest else None,
+        **(task_boxes(run or clip.sample or Task())),
+    )
+    if run is not None and run.outputs:
+        run = run.with_letter_beside(other)
+        below = run.describe_lower_run(other)
+        status = f"{clip.name}, {format_clock(clip.duration_s)}, the earlier run{below}."
+        buttons = cancel_run(live)._replace(live=LiveRun.finished(run, other=other))
+        of_run = _slider_thresholds(run)
+        run_view = show_run(run, status, encode=context.encode, other=other, says_next=True)
+        strategy = run.config.context_strategy
+        return PlayerView(clip=clip_view, run=run_view, buttons=buttons, thresholds=of_run, strategy=strategy)
+    if run is None and (clip.content_digest or ("run" not in link and saved is None)):
+        notice = " Its run is no longer available." if "run" in link else ""
+        status = f"{clip.name}, {format_clock(clip.duration_s)}.{notice} Press Run."
+        buttons = cancel_run(live)
+    else:
+        waiting = LiveRun(linked_digest=link.get("run"), other=other)
+        status, buttons = "Waiting to start.", show_running_buttons(waiting)
+    run_view = show_nothing(status, clip=clip)
+    return PlayerView(clip=clip_view, run=run_view, buttons=buttons, thresholds=thresholds, strategy=strategy)
+
+
+def find_linked_clip(context: AppContext, link: Mapping[str, str]) -> Clip:
+    """Return the upload, or the video of a split or of the bundled ones. Raises ``ValueError`` if there is none."""
+    if "upload" in link:
+        clip = context.recent.find_clip(link["upload"])
+        share_upload(clip.path.parent.name, current_visitor.get())
+        return clip
+    video_id = link.get("video", "")
+    return (
+        find_split_clip(context.splits, link["split"], video_id)
+        if "split" in link
+        else context.bundled_videos.find(video_id)
+    )
+
+
+def show_link_error(context: AppContext, live: LiveRun | None, chosen: str | None, error: Exception) -> PlayerView:
+    """Show the bundled video that the page opens on, and why a link failed."""
+    shown = choose_bundled(context, live, chosen)
+    status = status_line(as_sentence(f"the link cannot be opened: {error}"), is_problem=True)
+    return shown._replace(run=shown.run._replace(status=status))
+
+
+def show_running_buttons(live: LiveRun) -> Buttons:
+    """Return the buttons of a run that enters the queue of the model."""
+    return Buttons(live=live, run=gr.Button(interactive=False), stop=gr.Button(interactive=True), stream=True)
+
+
+def _without_clip(live: LiveRun | None, status: str, *, task: Any, is_problem: bool = False) -> PlayerView:
+    view = ClipView(clip=None, video=None, chosen=None, upload=None, goal=task, steps=task, user_turns=task)
+    return PlayerView(clip=view, run=show_nothing(status, is_problem=is_problem), buttons=cancel_run(live))
+
+
+def cancel_run(live: LiveRun | None) -> Buttons:
+    """Cancel the current run, wait for its end, and enable Run."""
+    if live is not None:
+        live.stop()
+    return Buttons(live=None, run=gr.Button(interactive=True), stop=gr.Button(interactive=False))
+
+
+def read_video(batches: BatchContext, name: str | None, event: gr.EventData) -> str:
+    """Return the id of the video of a clicked row of a table of a run, or of a clicked point of its chart."""
+    point = read_event(event, "point")
+    return batches.find_video(name, str(event.row_value[0])) if point is None else str(point)
+
+
+def open_video(
+    context: AppContext, batches: BatchContext, live: LiveRun | None, name: str | None, event: gr.EventData
+) -> PlayerView:
+    """Show a video of a run in the player at its worst moment."""
+    return open_moment(context, batches, live, read_video(batches, name, event), names=(name,), open_at="worst")
+
+
+def open_moment(
+    context: AppContext,
+    batches: BatchContext,
+    live: LiveRun | None,
+    video_id: str,
+    *,
+    names: tuple[str | None, ...],
+    open_at: float | Literal["worst"],
+    open_event: str | None = None,
+    open_turn: TurnName | None = None,
+    is_b_above: bool = False,
+    hit: Mapping[str, Any] | None = None,
+) -> PlayerView:
+    """Show a moment of a video in one run, or in two, A and B, in the player.
+
+    ``open_event`` is the key of the event to select, or ``open_turn`` the reference turn. With ``is_b_above``, A is
+    below B. ``hit`` is the place of the moment in a list, as in ``pack_run``, whose next moment N opens.
+    """
+    try:
+        runs = [read_saved(context, batches, name or "", video_id) for name in names]
+        if len(runs) > 1:
+            runs = [replace(run, letter=letter) for run, letter in zip(runs, "AB", strict=True)]
+        saved, *rest = reversed(runs) if is_b_above else runs
+        video = context.find_video(saved.clip)
+    except (EngineError, ValueError, OSError) as error:
+        return refuse(error)
+    below = saved.describe_lower_run(rest[0] if rest else None)
+    where = "" if open_at == "worst" else f", at {format_clock(open_at, digits=1)}"
+    where += f". Press N for the next {FURTHER[hit['of']]}" if hit and hit["number"] < hit["total"] else ""
+    status = (
+        f"{saved.clip.name} in the run {saved.name}, {format_clock(saved.clip.duration_s)}{where}{below}."
+        f"{_scoring_words(batches, saved)}{'' if video else NO_VIDEO}"
+    )
+    now = LiveRun.finished(saved, other=rest[0] if rest else None)
+    run_view = show_run(
+        saved,
+        status,
+        encode=context.encode,
+        open_at=open_at,
+        open_event=open_event,
+        open_turn=open_turn,
+        other=now.other,
+        says_next=open_at != "worst" and not hit,
+        hit=hit,
+    )
+    return _show_in_tab(live, saved, video, run_view, now=now)
+
+
+def _scoring_words(batches: BatchContext, run: Run) -> str:
+    """Return a note if the scoring differs from that of the page's runs, or the text encoder from that of the run."""
+    scored, here = batches.settings_of(run.name).get("text_encoder"), batches.jobs.scoring.text_encoder
+    encoder = f" The run was scored by the text encoder {scored}; here it is {here}."
+    own = {name: getattr(run.scoring, name) for name in ("dataset", "zero_cost")}
+    words = [f"{name} {value or 'none'}" for name, value in own.items() if value != getattr(PAGE_SCORING, name)]
+    judged = f" Judged with {' and '.join(words)}, as the run was." if words else ""
+    return judged + (encoder if scored not in (None, here) else "")
+
+
+def open_link(
+    context: AppContext, batches: BatchContext, live: LiveRun | None, chosen: str | None, link: Mapping[str, str]
+) -> PlayerView:
+    """Show the moment of a link: a saved run, or two, a reference without a run, or a run as ``open_page`` does.
+
+    ``other`` is the saved run below it; ``above`` is B where A is that run.
+    """
+    names = [link[key] for key in ("saved", "other") if link.get(key)]
+    video_id, is_b_above = link.get("video", ""), link.get("above") == "B"
+    try:
+        if "saved" not in link and link.get("run") == NO_RUN:
+            clip = find_linked_clip(context, link)
+            return open_reference(context, live, clip.sample, open_at=_read_moment(link))
+        runs = [read_saved(context, batches, name, video_id) for name in names]
+        if "saved" in link:
+            at = _read_moment(link)
+            return open_moment(context, batches, live, video_id, names=tuple(names), open_at=at, is_b_above=is_b_above)
+    except (EngineError, ValueError, OSError) as error:
+        return show_link_error(context, live, chosen, error)
+    other = replace(runs[0], letter="A" if is_b_above else "B") if runs else None
+    return open_page(context, live, chosen, link, other=other)
+
+
+def _read_moment(link: Mapping[str, str]) -> float:
+    text = link.get("t", "0")
+    with suppress(ValueError):
+        if 0 <= (time_s := float(text)) < math.inf:
+            return time_s
+    raise ValueError(f"t must be a time in seconds; got {text!r}")
+
+
+def open_reference(
+    context: AppContext,
+    live: LiveRun | None,
+    sample: Sample | None,
+    *,
+    open_at: float,
+    open_event: str | None = None,
+    hit: Mapping[str, Any] | None = None,
+) -> PlayerView:
+    """Show a moment of a video's reference, without a run, in the player; else as ``open_moment``."""
+    try:
+        if sample is None:
+            raise ValueError("this row has no video in its split")
+        clip, config = _find_clip(context, sample), replace(context.config, fps=sample.fps)
+        run = Run(clip=clip, task=build_task(sample), config=config, is_finished=True)  # there is nothing to run
+        video = context.find_video(run.clip)
+    except (EngineError, ValueError, OSError) as error:
+        return refuse(error)
+    length = format_clock(run.clip.duration_s)
+    opened = format_clock(open_at, digits=1)
+    status = f"{run.clip.name}, {length}, its reference only at {opened}. Press Run to run the model."
+    run_view = show_run(run, status, encode=context.encode, open_at=open_at, open_event=open_event, hit=hit)
+    return _show_in_tab(live, run, video, run_view, now=None)
+
+
+def refuse(error: Exception) -> PlayerView:
+    """Show a warning, and change nothing."""
+    gr.Warning(escape(as_sentence(error)))
+    return PlayerView()
+
+
+def _show_in_tab(
+    live: LiveRun | None, run: Run, video: Path | None, run_view: RunView, *, now: LiveRun | None
+) -> PlayerView:
+    chosen = run.clip.name if run.clip.is_bundled else None
+    return _show(live, run, video, run_view, chosen=chosen, now=now)._replace(tabs=gr.Tabs(selected="player"))
+
+
+def _show(
+    live: LiveRun | None, run: Run, video: Path | None, run_view: RunView, *, chosen: Any, now: LiveRun | None
+) -> PlayerView:
+    return PlayerView(
+        clip=show_clip(run.clip, video, chosen=chosen, run=run),
+        run=run_view,
+        buttons=cancel_run(live)._replace(live=now),
+        thresholds=_slider_thresholds(run),
+        strategy=run.provenance.config.get("context_strategy", gr.skip()),
+    )
+
+
+def _slider_thresholds(run: Run) -> SliderThresholds:
+    """Return the updates of the sliders; a threshold that the run does not name changes nothing."""
+    return SliderThresholds()._replace(**run.known_thresholds)
+
+
+def read_saved(context: AppContext, batches: BatchContext, name: str, video_id: str) -> Run:
+    """Read one video of a run folder. Raises ``ValueError`` with the reason if it cannot be shown."""
+    folder, split = batches.need_run(name), batches.need_split(name)
+    sample = split.find(video_id)
+    if sample is None:
+        raise ValueError(f"there is no video {video_id} in {split.path.name}")
+    clip = _find_clip(context, sample)
+    settings = batches.settings_of(name)
+    scoring = batches.scoring_of(settings)
+    run = read_saved_run(folder, clip, settings=settings, scoring=scoring, encoder=context.encoder)
+    return replace(run, name=name)  # the folder of the bundled run has another name
+
+
+def _find_clip(context: AppContext, sample: Sample) -> Clip:
+    """Return the clip of a sample: a bundled one, or that of a split of the page."""
+    is_bundled = any(clip.sample == sample for clip in context.bundled_videos.clips)
+    splits = () if is_bundled else context.splits.items()
+    split = next((name for name, found in splits if sample in found.samples), "")
+    return sample_clip(sample, sample.video_path or Path(), is_bundled=is_bundled, split=split)

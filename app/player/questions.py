@@ -1,0 +1,85 @@
+"""The question in the run: asked at the playhead, and answered at this frame in the context of the run.
+
+A run that streams takes it at its next frame. A finished run is streamed again with it, and reuses the frames before.
+The panel *Ask* (``app.chat``) answers beside the run, which it never changes.
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from typing import Any, NamedTuple
+
+import gradio as gr
+
+from stepscope.app.controls.widgets import AT_ONCE, READ_PLAYHEAD_JS, wire_first
+from stepscope.app.formatting import as_sentence, format_clock
+from stepscope.app.player.opening import show_running_buttons
+from stepscope.app.player.views import PlayerView, show_status
+from stepscope.app.window.context import AppContext
+from stepscope.app.window.live_run import LiveRun, PlannedQuestion
+from stepscope.engine.io.files import replace_surrogates
+from stepscope.engine.live.questions import check_question
+from stepscope.engine.records import UserTurn
+
+
+class QuestionView(NamedTuple):
+    """The components that a question in the run updates."""
+
+    question: Any = gr.skip()
+    player: PlayerView = PlayerView()
+
+
+def wire_question(event: Callable[..., Any], context: AppContext, *, question: Any, live: Any, view: PlayerView) -> Any:
+    """Wire the event that asks in the run; return it: the run that it queues follows by ``success``."""
+    return wire_first(
+        event,
+        partial(ask_in_run, context),
+        [live, question, gr.Textbox(visible="hidden")],
+        QuestionView(question, view),
+        is_followed=lambda asked: asked.player.buttons.stream,
+        js=READ_PLAYHEAD_JS,
+        **AT_ONCE,
+    )
+
+
+def ask_in_run(context: AppContext, live: LiveRun | None, text: str | None, playhead: str | None) -> QuestionView:
+    """Ask at the frame of the playhead, or at the next frame of a run that streams beyond it."""
+    frame = int(playhead) if playhead and playhead.isdecimal() and len(playhead) < 10 else 0
+    try:
+        question = check_question(replace_surrogates(text or ""))
+        if live is not None and live.increments is not None and live.asked is not None:
+            live.asked.ask(question, frame=frame)
+            status = "Asked in the run: its next frame answers."
+            return QuestionView(question="", player=PlayerView(run=show_status(status)))
+        planned = _plan(context, live, question, frame)
+    except ValueError as error:
+        return QuestionView(player=PlayerView(run=show_status(as_sentence(error), is_problem=True)))
+    assert live is not None
+    live.is_cancelled = True  # an exact run for other thresholds
+    status = f"Waiting to run again with the question at {format_clock(planned.turn.time_s, digits=1)}."
+    buttons = show_running_buttons(LiveRun(question=planned))
+    return QuestionView(question="", player=PlayerView(run=show_status(status), buttons=buttons))
+
+
+def _plan(context: AppContext, live: LiveRun | None, question: str, frame: int) -> PlannedQuestion:
+    """Return the plan of a finished run with a question. Raises ``ValueError`` if it cannot be streamed again."""
+    if live is None or (live.run is None and live.ended.is_set()):
+        raise ValueError("there is no run to ask in; press Run first")
+    if live.run is None or not live.run.outputs or not live.ended.is_set():
+        raise ValueError("the run is about to start or to end; ask again in a moment")
+    run = live.run
+    if run.model_digest != context.checkpoint.digest:
+        raise ValueError("this run was made with a different checkpoint, which cannot be asked here")
+    turn = UserTurn(time_s=min(frame, len(run.outputs) - 1) / run.config.fps, text=question)
+    again = replace(
+        run,
+        task=replace(run.task, questions=(*run.task.questions, turn)),
+        outputs=(),
+        name="",
+        kept_as="",
+        letter="",
+        live=None,
+        is_finished=False,
+        settings=context.settings,
+    )
+    return PlannedQuestion(turn=turn, run=again, num_frames=len(run.outputs), recording=live.recording)

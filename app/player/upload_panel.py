@@ -1,0 +1,75 @@
+"""Layout and wiring of the choice of a video: a bundled one, or an upload with its reference and results."""
+
+from functools import partial
+from typing import Any
+
+import gradio as gr
+
+from stepscope.app.controls.run_inputs import make_rule_boxes
+from stepscope.app.controls.widgets import AT_ONCE, CHECK_QUEUE, LATEST, make_status_line, wire
+from stepscope.app.formatting import shorten_ids
+from stepscope.app.player import opening, uploads
+from stepscope.app.player.uploads import ResultCheck
+from stepscope.app.player.views import PlayerView
+from stepscope.app.window.context import AppContext
+
+
+def make_chooser(context: AppContext) -> gr.Dropdown:
+    """Return the choice of a bundled video; those of most failures in the saved run come first."""
+    counts = context.bundled_run.num_failures if context.bundled_run is not None else {}
+    short = shorten_ids(clip.name for clip in context.bundled_videos.clips)
+    names = sorted(short, key=lambda name: -counts.get(name, -1))  # stable: without counts, as in the manifest
+    first = context.opening_clip
+    return gr.Dropdown(
+        [(short[name], name) for name in names],
+        value=first.name if first else None,
+        label="Bundled video",
+        container=False,
+        interactive=True,
+        scale=0,
+        min_width=220,
+        elem_id="chosen",
+    )
+
+
+def make_upload_panel(context: AppContext, view: PlayerView, ends: dict[str, Any]) -> None:
+    """Lay out the files of an upload below its box, and wire the choice and the upload of videos.
+
+    ``ends`` are arguments of events that exchange the video, such as the events to cancel.
+    """
+    problem = make_status_line("upload_problem")
+    example = gr.Button("Try an example upload", size="sm", elem_id="example")
+    with gr.Accordion("Reference of the upload (optional)", open=False, elem_id="own_reference") as reference_panel:
+        reference = gr.File(label="Manifest, DST, …", height=130, elem_id="reference")
+    with gr.Accordion("Results of another system (optional)", open=False, elem_id="own_result"):
+        result = gr.File(label="MMDuet, Streamo, …", height=130, elem_id="result")
+        with gr.Column(visible=False) as rule_panel:
+            rule = make_rule_boxes("result")
+            decide = gr.Button("Decide by this rule", size="sm", elem_id="result_decide")
+    accepted, checked, checked_result = (gr.State(None) for _ in range(3))  # the latest accepted files
+    chosen, upload = view.clip.chosen, view.clip.upload
+    live, clip = view.buttons.live, view.clip.clip
+    boxes = [view.clip.goal, view.clip.steps, view.clip.user_turns]
+    choose = partial(opening.choose_bundled, context)
+    wire(chosen.select, choose, [live, chosen], view, trigger_mode="always_last", **ends)
+    check = partial(uploads.check_upload, context)
+    upload.upload(check, [clip, upload], [accepted, upload, problem], **CHECK_QUEUE)
+    wire(accepted.change, partial(uploads.show_upload, context), [live, clip, accepted], view, **ends)
+    filled = (view, reference, reference_panel, problem)
+    wire(example.click, partial(uploads.show_example, context), live, filled, **ends)
+    upload.clear(uploads.clear_box, clip, problem, **AT_ONCE)
+    emptied = [result, checked_result, rule_panel, rule.threshold]
+    opened = [chosen.select, accepted.change, example.click]
+    gr.on(opened, lambda: (None, None, gr.Column(visible=False), None), None, emptied, **AT_ONCE)
+    gr.on(opened[:2], lambda: (None, ""), None, [reference, problem], **AT_ONCE)
+    changed = [reference.upload, reference.clear]
+    gr.on(changed, uploads.check_reference, [clip, reference], [checked, problem], **(LATEST | CHECK_QUEUE))
+    result_check = ResultCheck(checked_result, problem, rule_panel, rule.signal)
+    files, of_result = [clip, result], partial(gr.on, [result.upload, result.clear])
+    wire(of_result, uploads.check_result, files, result_check, **(LATEST | CHECK_QUEUE))
+    of_result(lambda: None, None, rule.threshold, **AT_ONCE)  # it was that of another file
+    wire(decide.click, uploads.check_result, [*files, *rule], result_check, **AT_ONCE)
+    shown = partial(uploads.show_reference, context)
+    wire(checked.change, shown, [live, clip, checked, checked_result, *boxes], view, **ends)
+    shown = partial(uploads.show_result, context)
+    wire(checked_result.change, shown, [live, clip, checked_result, *boxes], view, **ends)

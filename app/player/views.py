@@ -1,0 +1,234 @@
+"""Views: named tuples of component updates, wired field by field in ``app.player.tab`` (see ``app.controls.widgets``).
+
+Texts are only passed to text boxes and the player; templates of HTML receive numbers and definitions of metrics.
+"""
+
+from collections.abc import Mapping
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any, Final, Literal, NamedTuple
+
+import gradio as gr
+
+from stepscope.app.core.run import Run, analyze_run, write_task
+from stepscope.app.core.videos import Clip
+from stepscope.app.formatting import format_clock, format_rate
+from stepscope.app.player.score_tiles import render_baselines, render_scores
+from stepscope.app.review_store.events import name_events, reference_event
+from stepscope.app.templates import render
+from stepscope.app.window.failures import find_first_stop, find_turn_event, find_worst_moment
+from stepscope.app.window.increments import StreamIncrements
+from stepscope.app.window.payload import pack_nothing, pack_run
+from stepscope.engine.control.task import Task
+from stepscope.engine.io.files import replace_surrogates, show_turns
+from stepscope.engine.plurals import format_count
+from stepscope.eval.annotations.corrected_samples import CorrectedSample
+from stepscope.eval.annotations.corrections import TurnName, name_turns
+from stepscope.eval.data.samples import Sample, build_task
+from stepscope.eval.matching.turns import Encode
+from stepscope.eval.reports.scoring import describe_scoring
+
+
+class ClipView(NamedTuple):
+    """Updates of the video and its task boxes."""
+
+    clip: Clip | None
+    video: Any
+    chosen: Any
+    upload: Any
+    goal: Any
+    steps: Any
+    user_turns: Any
+
+
+class RunView(NamedTuple):
+    """Updates of the status line, progress bar, player and scores of a run."""
+
+    status: Any
+    progress: Any
+    player: Any
+    scores: Any
+
+
+NO_REFERENCE: Final = "It has no reference to score against."
+COPIED: Final = (
+    "It has no scores: its turns are a copy of the model's own. Correct them in Review, beside the video, "
+    "and turn on “score by corrected”."
+)
+UNCHANGED = RunView(status=gr.skip(), progress=gr.skip(), player=gr.skip(), scores=gr.skip())
+"""Leaves the display as it is."""
+
+
+class Buttons(NamedTuple):
+    """The window's run, and the state of the Run and Stop buttons."""
+
+    live: Any
+    run: Any
+    stop: Any
+    stream: bool | None = False
+    """No component, but whether the queued run follows."""
+    rerun: bool | None = False
+    """No component, but whether a run with the requested thresholds follows."""
+
+
+class SliderThresholds(NamedTuple):
+    """Updates of the two threshold sliders."""
+
+    speak: Any = gr.skip()
+    update: Any = gr.skip()
+
+
+UNCHANGED_CLIP = ClipView(*(gr.skip() for _ in ClipView._fields))
+
+
+class PlayerView(NamedTuple):
+    """Updates of the player's tab; by default nothing changes."""
+
+    clip: ClipView = UNCHANGED_CLIP
+    run: RunView = UNCHANGED
+    buttons: Buttons = Buttons(live=gr.skip(), run=gr.skip(), stop=gr.skip())
+    thresholds: SliderThresholds = SliderThresholds()
+    tabs: Any = gr.skip()
+    """The ``gr.Tabs`` of the page."""
+    strategy: Any = gr.skip()
+    """The context strategy of the next run."""
+
+
+def show_clip(clip: Clip, video: Path | None, *, chosen: Any, run: Run | None = None) -> ClipView:
+    """Return the view of a clip, played from the file ``video``; without a reference its ``run`` has the task."""
+    return ClipView(
+        clip=clip,
+        video=video and str(video),
+        chosen=chosen,
+        upload=None,
+        **task_boxes(clip.sample or run or Task()),
+    )
+
+
+def task_boxes(source: Run | Sample | Task) -> dict[str, str]:
+    """Return the texts of the task boxes: ``goal``, ``steps``, ``user_turns``."""
+    if isinstance(source, Run):
+        return asdict(source.typed_task or write_task(source.task))
+    return asdict(write_task(build_task(source) if isinstance(source, Sample) else source))
+
+
+def status_line(text: str, *, is_problem: bool = False) -> Any:
+    """Return the update of a status line; a problem is marked with ⚠ and a border."""
+    text = show_turns(replace_surrogates(text))
+    return gr.HTML(value=f"⚠ {text}" if is_problem else text, elem_classes=["problem"] if is_problem else [])
+
+
+def show_status(status: str, *, is_problem: bool = False) -> RunView:
+    """Return a view that changes the status line only."""
+    return UNCHANGED._replace(status=status_line(status, is_problem=is_problem))
+
+
+def show_run(
+    run: Run,
+    status: str,
+    *,
+    encode: Encode,
+    is_problem: bool = False,
+    other: Run | None = None,
+    open_at: float | Literal["worst", "first"] | None = None,
+    open_event: str | None = None,
+    open_turn: TurnName | None = None,
+    corrected: CorrectedSample | None = None,
+    answers: int | None = None,
+    is_opening: bool = False,
+    says_next: bool = False,
+    hit: Mapping[str, Any] | None = None,
+) -> RunView:
+    """Return the complete view of a run that has ended.
+
+    Args:
+        run: The run, scored by its own settings.
+        status: Text of the status line.
+        encode: Sentence encoder that compares generated texts with the reference.
+        is_problem: Whether the status is a problem.
+        other: A second run of the video, whose lanes are shown below and scored by the settings of ``run``.
+        open_at: Time in seconds to which the player seeks; or ``first`` for the first failure, which is selected; or
+            ``worst`` for the window with the most failures of both runs, whose first failure of ``run`` is selected.
+            The status mentions the window, and a run without failures.
+        open_event: Key of the event to select there, in the review panel.
+        open_turn: Reference turn to select there, with its failure if it has one.
+        corrected: The corrected reference to score against; None for the source reference.
+        answers: Number of the threshold request that this view answers.
+        is_opening: Whether the player goes to the first failure if it is still at the start.
+        says_next: Whether the status says where N leads.
+        hit: Place in a list of moments, as in ``pack_run``.
+    """
+    names = name_turns(run.clip.sample.turns) if run.clip.sample else ()
+    if corrected is not None:
+        run = replace(run, clip=replace(run.clip, sample=corrected.sample), judge=None)  # it knows the source alone
+        names = tuple(turn.name for turn in corrected.turns)
+        other = other and replace(other, clip=replace(other.clip, sample=corrected.sample))
+    analysis = analyze_run(run, encode)
+    below = analyze_run(replace(other, scoring=run.scoring), encode) if other is not None else None
+    judged, beside = (found.judged if found is not None else None for found in (analysis, below))
+    events = name_events(run.clip.video_id, outputs=run.outputs, references=names, judged=judged)
+    if run.is_finished and 0 < len(run.outputs) < run.clip.num_frames:
+        status += f" It has {len(run.outputs)} of {format_count(run.clip.num_frames, 'frame')}."
+    unscored = COPIED if run.clip.sample is not None and run.clip.sample.is_copied else NO_REFERENCE
+    opens_review = open_event is not None and (hit is None or hit["of"] == "settle")
+    if open_at == "worst":
+        worst = find_worst_moment(run, judged, events, other=(other, beside) if other is not None else None)
+        status += f" {worst.words if judged is not None else unscored}"
+        open_at, open_event = worst.time_s, worst.event
+    elif open_at == "first":
+        first = find_first_stop(run, judged, events)
+        status = f"{status} {first.words if judged is not None else unscored}".rstrip()
+        open_at, open_event = first.time_s or 0.0, first.event
+    elif open_turn is not None:
+        open_event = find_turn_event(judged, events, reference_event(run.clip.video_id, open_turn).key)
+    if says_next:
+        words = find_first_stop(run, judged, events).words or "Press N for the next failure."
+        status += f" {unscored if judged is None else words}"
+    return RunView(
+        status=status_line(status, is_problem=is_problem),
+        progress="",
+        player=pack_run(
+            run,
+            judged,
+            events=events,
+            is_corrected=corrected is not None,
+            open_at_s=open_at,
+            open_event=open_event,
+            opens_review=opens_review,
+            other=(other, beside) if other is not None else None,
+            answers=answers,
+            is_opening=is_opening,
+            hit=hit,
+        ),
+        scores=render_scores(analysis, describe_scoring(run.scoring_settings), rules=run.provenance.rules)
+        + (render_baselines(run, encode) if analysis and run.is_untrained else ""),
+    )
+
+
+def show_running(clip: Clip, increments: StreamIncrements, *, rate: float | None, usage: str = "") -> RunView:
+    """Return the progress of a streaming run, with its ``rate`` in frames per second, and its ``usage`` as text.
+
+    Without a rate the run has just started: the player receives the stream id, and fetches all further frames itself.
+    """
+    at, end_s = format_clock(increments.outputs[-1].time_s), format_clock(clip.duration_s)
+    done, total = len(increments.outputs), clip.num_frames
+    pace = "" if rate is None else f"{format_rate(rate)}, {format_clock((total - done) / rate)} left, {usage}"
+    view = show_status(f"Running: {done} of {format_count(total, 'frame')}, {pace}at {at} of {end_s}.")._replace(
+        progress=_bar(done, total)
+    )
+    return view if rate is not None else view._replace(player=increments.since(0), scores="")
+
+
+def show_rerunning(run: Run, done: int, action: str) -> RunView:
+    """Return the progress of a re-run; the previous run stays visible until it is done."""
+    total = len(run.outputs)
+    return show_status(f"{action}: {done} of {format_count(total, 'frame')}.")._replace(progress=_bar(done, total))
+
+
+def show_nothing(status: str, *, clip: Clip | None = None, is_problem: bool = False) -> RunView:
+    """Return a view with the status line, and optionally a video that has no run yet."""
+    return RunView(status=status_line(status, is_problem=is_problem), progress="", player=pack_nothing(clip), scores="")
+
+
+def _bar(done: int, total: int) -> str:
+    return render("progress", done=done, total=total)

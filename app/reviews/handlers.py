@@ -1,0 +1,277 @@
+"""Event handlers of the reviews tab: pure functions from the inputs of the page to its outputs.
+
+In blind mode only the reviewer's own actions are read from the store, so nothing else can be shown or exported.
+"""
+
+from collections.abc import Generator, Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, NamedTuple
+
+import gradio as gr
+
+from stepscope.app.core.batch_context import BatchContext
+from stepscope.app.formatting import as_sentence
+from stepscope.app.player import opening
+from stepscope.app.player.opening import OpenedHit
+from stepscope.app.player.views import PlayerView, status_line
+from stepscope.app.review_store.actions import Event
+from stepscope.app.review_store.review import Review
+from stepscope.app.reviews import summary
+from stepscope.app.reviews.query import (
+    NO_NAME,
+    NO_RUN,
+    UNSPLIT,
+    Export,
+    ReviewQuery,
+    find_run,
+    find_split,
+    gather_query_videos,
+    import_document,
+    read_visible_review,
+    summarize_query,
+    write_zip,
+)
+from stepscope.app.server.identity import reviewer_of, signed_in
+from stepscope.app.templates import render_note
+from stepscope.app.window.context import AppContext, ReviewContext
+from stepscope.app.window.live_run import LiveRun
+from stepscope.engine.errors import EngineError
+from stepscope.engine.plurals import format_count
+from stepscope.eval.data.writers import OPTIONAL_FIELDS, OptionalField, UnsupportedFieldError
+
+OMIT_LABEL = "Omit from a corrected split"
+NO_RUN_CHOICE = ("none: references only", NO_RUN)
+HIDDEN_AGREEMENT = render_note("Agreement is hidden: in blind mode you see and export only your own reviews.")
+NOT_EXPORTED = "The contents of the file are listed here."
+
+
+class ReviewView(NamedTuple):
+    """The outputs of the tab."""
+
+    status: Any = gr.skip()
+    progress: Any = gr.skip()
+    runs: Any = gr.skip()
+    reviewer: Any = gr.skip()
+    blind: Any = gr.skip()
+    videos: Any = gr.skip()
+    agreement: Any = gr.skip()
+    to_settle: Any = gr.skip()
+    unsettled: Any = gr.skip()
+    prefer: Any = gr.skip()
+
+
+def show(batches: BatchContext, reviews: ReviewContext, query: ReviewQuery) -> ReviewView:
+    """Show the current state of the reviews."""
+    name = signed_in(query.request)
+    view = ReviewView(
+        runs=_run_choices(batches, query), reviewer=gr.skip() if name is None else gr.Textbox(name, interactive=False)
+    )
+    try:
+        is_blind, review = read_visible_review(reviews, query)
+        found = summarize_query(
+            reviews, query, review, run=find_run(batches, query), judge=batches.make_judge(query.run)
+        )
+    except (EngineError, ValueError) as error:
+        problem = status_line(as_sentence(error), is_problem=True)
+        return view._replace(status=problem, progress="", videos=[], agreement="", to_settle=[], unsettled=())
+    unsettled = summary.list_unsettled(found)
+    correctors = sorted({found.reviewer for listed in found.review.corrections.values() for found in listed})
+    status = _progress_words(query, found, num_to_settle=len(unsettled))
+    if is_blind:
+        included = f"only the reviews of {review.only} are shown" if review.only else f"nothing is shown: {NO_NAME}"
+        status = f"{status} Blind mode: {included}."
+    if found.problems:
+        status = f"{status} {as_sentence('; '.join(f'{name}: {problem}' for name, problem in found.problems.items()))}"
+    if review.unreadable:
+        status = f"{status} {len(review.unreadable)} skipped: {as_sentence(review.unreadable[0])}"
+    return view._replace(
+        status=status_line(status, is_problem=bool(found.problems or review.unreadable)),
+        progress=summary.draw_progress(found),
+        videos=summary.video_rows(found),
+        agreement=HIDDEN_AGREEMENT if is_blind else summary.draw_agreement(found),
+        to_settle=[each.row for each in unsettled],
+        unsettled=unsettled,
+        prefer=gr.Dropdown(choices=correctors),
+    )
+
+
+def open_video(
+    context: AppContext,
+    batches: BatchContext,
+    reviews: ReviewContext,
+    live: LiveRun | None,
+    query: ReviewQuery,
+    event: gr.SelectData,
+) -> PlayerView:
+    """Show a video in the player: in the chosen run at its worst moment, or its reference only."""
+    video_id = str(event.row_value[0])
+    if query.run:
+        return opening.open_moment(context, batches, live, video_id, names=(query.run,), open_at="worst")
+    return opening.open_reference(context, live, reviews.sample(video_id), open_at=0.0)
+
+
+def open_event(
+    context: AppContext,
+    batches: BatchContext,
+    reviews: ReviewContext,
+    live: LiveRun | None,
+    query: ReviewQuery,
+    unsettled: Sequence[summary.Unsettled],
+    number: int,
+) -> OpenedHit:
+    """Show an event of the list to settle in the player, in the chosen run or else in the run that was judged."""
+    if not 0 <= number < len(unsettled):
+        return OpenedHit(player=opening.refuse(ValueError("there is nothing further to settle")))
+    event = unsettled[number].event
+    place: Any = {
+        "open_at": event.time_s,
+        "open_event": event.key,
+        "hit": {"of": "settle", "number": number + 1, "total": len(unsettled)},
+    }
+    name = query.run or _judged_run(context, batches, reviews, query, event)
+    if name:
+        player = opening.open_moment(context, batches, live, event.video_id, names=(name,), **place)
+    else:
+        player = opening.open_reference(context, live, reviews.sample(event.video_id), **place)
+    # also if it cannot be opened: N then tries the next one
+    return OpenedHit(player=player, at=number, listed=unsettled)
+
+
+def find_row(unsettled: Sequence[summary.Unsettled], event: gr.SelectData) -> int:
+    """Return the place of a clicked row in the list, which its table may show in another order; -1 without it."""
+    cells = [str(event.row_value[0]), float(event.row_value[1]), *map(str, event.row_value[2:])]
+    return next((number for number, each in enumerate(unsettled) if each.row == cells), -1)
+
+
+def export(
+    batches: BatchContext,
+    reviews: ReviewContext,
+    query: ReviewQuery,
+    content: str,
+    prefer: Sequence[str],
+    omit: Sequence[OptionalField],
+) -> Generator[tuple[Any, Any]]:
+    """Write a zip file, and yield its contents in words and the button that downloads it.
+
+    The file is deleted when the generator resumes; by then Gradio has made its own copy.
+    """
+    with TemporaryDirectory(prefix="stepscope-export-") as folder:
+        try:
+            _, review = read_visible_review(reviews, query)
+            if review.only == "":
+                raise ValueError(f"in blind mode only your own reviews are exported: {NO_NAME}")
+            videos = gather_query_videos(batches, reviews, query, review, prefer)
+            name = (query.split or "").removeprefix(":")
+            written = write_zip(
+                Path(folder),
+                videos,
+                content=content,
+                split=name,
+                source=reviews.splits.get(query.split or ""),
+                omit=tuple(omit),
+            )
+        except (EngineError, ValueError, OSError) as error:
+            yield status_line(_refusal(error), is_problem=True), forget_export()[1]
+            return
+        label = f"Download {written.path.name}"
+        button = gr.DownloadButton(label, value=written.path, interactive=True)
+        yield _export_words(written, review), button
+
+
+def forget_export() -> tuple[Any, Any]:
+    """Remove the file of the last export, which is not that of the changed inputs; return as ``export``."""
+    return status_line(NOT_EXPORTED), gr.DownloadButton("Download", value=None, interactive=False)
+
+
+def _refusal(error: Exception) -> str:
+    if isinstance(error, UnsupportedFieldError):
+        return as_sentence(
+            f"{error.problem}; tick “{OPTIONAL_FIELDS[error.field]}” under “{OMIT_LABEL}”, or export the manifest"
+        )
+    return as_sentence(error)
+
+
+def _export_words(written: Export, review: Review) -> Any:
+    sentences = [f"{written.path.name} has {format_count(written.num_videos, 'video')}."]
+    if review.only is not None:
+        sentences.append(f"It contains only the reviews of {review.only}.")
+    if written.no_predictions:
+        sentences.append(as_sentence(written.no_predictions))
+    if written.num_without_reference:
+        sentences.append(
+            f"Omitted, since this page has no reference for them: {written.num_without_reference} uploads."
+        )
+    if written.num_conflicts:
+        sentences.append(f"Conflicting corrections, not applied: {written.num_conflicts}.")
+    if written.num_unusable:
+        sentences.append(f"Corrections that no longer fit, not applied: {written.num_unusable}.")
+    sentences += [
+        as_sentence(f"Without the outputs of {name}: {problem}") for name, problem in written.problems.items()
+    ]
+    is_problem = bool(written.num_conflicts or written.num_unusable or written.problems)
+    return status_line(" ".join(sentences), is_problem=is_problem)
+
+
+def import_documents(
+    reviews: ReviewContext, query: ReviewQuery, paths: Sequence[str] | None, *, allow_deletions: bool = False
+) -> Any:
+    """Import edited ELAN documents as corrections; return one sentence per document, refusals first."""
+    try:
+        split = find_split(reviews, query)
+        if not query.name:
+            raise ValueError(f"corrections need a reviewer: {NO_NAME}, then choose the files again")
+        reviewer = reviewer_of(query.request, query.typed)
+    except ValueError as error:
+        return status_line(as_sentence(error), is_problem=True)
+    of_reviewer: Any = {"store": reviews.store, "reviewer": reviewer, "allow_deletions": allow_deletions}
+    of_reviewer["is_blind"] = reviews.is_blind or query.is_blind
+    refused, kept = list[str](), list[str]()
+    for path in dict.fromkeys(paths or ()):
+        try:
+            kept.append(import_document(Path(path), samples=split.samples, **of_reviewer))
+        except ValueError as error:
+            refused.append(str(error))
+    return status_line("\n".join([*refused, *kept]), is_problem=bool(refused))
+
+
+def _run_choices(batches: BatchContext, query: ReviewQuery) -> Any:
+    """Return the dropdown of the split's runs; a chosen run of another split is deselected.
+
+    Another value is not set: meanwhile another run may have been chosen.
+    """
+    names = []
+    for name in batches.listed_runs(query.run):
+        split = batches.find_split(name)
+        if split is not None and split is batches.splits.get(query.split or ""):
+            names.append(name)
+    choices = [NO_RUN_CHOICE, *((name, name) for name in names)]
+    is_other = bool(query.run) and query.run not in names
+    return gr.Dropdown(choices=choices, value=NO_RUN) if is_other else gr.Dropdown(choices=choices)
+
+
+def _judged_run(
+    context: AppContext, batches: BatchContext, reviews: ReviewContext, query: ReviewQuery, event: Event
+) -> str | None:
+    """Return the run that was in the player when this event, or one at the same time, was judged, if it exists."""
+    _, review = read_visible_review(reviews, query)
+    opinions = [opinion for found in summary.reviews_at(review, event) for opinion in found.opinions]
+    digests = {opinion.action.moment.run_digest for opinion in opinions if opinion.action is not None} - {""}
+    for name in batches.run_names() if digests else ():
+        try:
+            run = opening.read_saved(context, batches, name, event.video_id)
+        except (EngineError, ValueError, OSError):
+            continue
+        if run.digest in digests:
+            return name
+    return None
+
+
+def _progress_words(query: ReviewQuery, found: summary.SplitReview, *, num_to_settle: int) -> str:
+    num_events, to_settle = summary.count_events(found), f", {num_to_settle} to settle" if num_to_settle else ""
+    in_videos = f"in {format_count(len(found.events), 'video')}{to_settle}."
+    if query.split == UNSPLIT:
+        return f"Videos in no split: {format_count(num_events, 'judged event')} {in_videos}"
+    kinds = "reference turns" if not query.run else f"reference turns and texts of {query.run}, matched pairs once"
+    kinds += f", and {found.num_extra} more that were judged" if found.num_extra else ""
+    return f"{query.split}: {format_count(num_events, 'event')} ({kinds}) {in_videos}"

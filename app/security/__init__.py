@@ -1,1 +1,0 @@
-"""Access to the page: middleware against foreign requests, and the identity of a request."""

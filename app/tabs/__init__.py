@@ -1,1 +1,0 @@
-"""The tabs of the page: each with its layout, handlers and views. No tab imports another."""

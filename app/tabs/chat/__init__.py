@@ -1,1 +1,0 @@
-"""Questions about the displayed run: the panel beside the player, and the WebSocket for programs."""

@@ -1,1 +1,0 @@
-"""The player: video, dialogue, states and decision traces of one run on one clock."""

@@ -1,0 +1,175 @@
+"""The failures of a run, described for the player's script, and the moment at which the player opens a run."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from stepscope.app.core.run import Run
+from stepscope.app.review_store.events import VideoEvents, failure_keys
+from stepscope.engine.control.task import Task
+from stepscope.engine.plurals import format_count
+from stepscope.engine.records import UserTurn, frame_at
+from stepscope.eval.data.samples import Sample
+from stepscope.eval.metrics.failures import LATE_S, WORST_S, worst_frame
+from stepscope.eval.metrics.matched_video import Failure, JudgedTurn, JudgedVideo
+from stepscope.eval.metrics.replies.turn_taking import SEMANTIC_THRESHOLD
+
+LOW_SIMILARITY: Final = 0.8
+"""A matched text with a lower one is marked ≈: "boat" for "tower" has 0.55 to 0.61, a paraphrase 0.87 to 0.90."""
+LOST_PAIR: Final = "its pair, the same words in the same frame, has cost 0 and is lost (zero_cost drop)"
+
+
+def find_lost_pairs(judged: JudgedVideo, sample: Sample, zero_cost: str) -> dict[int, int]:
+    """Return the reference of each redundant message that ``zero_cost`` drop left without: same words, same frame."""
+    if zero_cost != "drop":
+        return {}
+    paired = {turn.reference for turn in judged.turns}
+    free = {
+        (frame_at(turn.time_s, sample.fps), turn.text): number
+        for number, turn in enumerate(sample.turns)
+        if turn.role == "assistant" and number not in paired
+    }
+    return {
+        number: free[turn.frame_index, turn.text]
+        for number, turn in enumerate(judged.turns)
+        if turn.outcome == "redundant" and turn.role == "assistant" and (turn.frame_index, turn.text) in free
+    }
+
+
+def pack_failure(
+    failure: Failure, judged: JudgedVideo, sample: Sample, task: Task, *, lost: Mapping[int, int]
+) -> dict[str, Any]:
+    """Return a failure for the player's script, with its description and the cause of difficulty.
+
+    ``lost`` are the pairs of ``find_lost_pairs``.
+    """
+    turn = None if failure.turn is None else judged.turns[failure.turn]
+    reference = None if failure.reference is None else sample.turns[failure.reference]
+    return {
+        "kind": failure.kind,
+        "turn": failure.turn,
+        "reference": failure.reference,
+        "frame": failure.frame_index,
+        "end": failure.end_frame,
+        "words": LOST_PAIR
+        if failure.turn in lost or (turn is None and failure.reference in lost.values())
+        else _describe_failure(failure, turn, None if reference is None else reference.text)
+        + (" after a user turn that this run did not have" if _is_unasked(failure, sample, task) else ""),
+        "cause": _find_cause(failure, sample),
+    }
+
+
+def _find_cause(failure: Failure, sample: Sample) -> str | None:
+    """Return the cause of the failure's reference turn; without one, that of the nearest turn within ``LATE_S``."""
+    if failure.reference is not None:
+        return sample.turns[failure.reference].cause
+    if failure.turn is None:
+        return None
+    distances = [
+        (abs(turn.time_s - failure.frame_index / sample.fps), turn.cause) for turn in sample.turns if turn.cause
+    ]
+    return min((near for near in distances if near[0] <= LATE_S), default=(0, None))[1]
+
+
+def _is_unasked(failure: Failure, sample: Sample, task: Task) -> bool:
+    """Return whether a missed message answers a user turn of the reference that the run did not have."""
+    if failure.kind != "missed" or failure.reference is None:
+        return False
+    before = [turn for turn in sample.turns[: failure.reference] if turn.role != "update"][-1:]
+    return any(t.role == "user" and UserTurn(time_s=t.time_s, text=t.text) not in task.all_user_turns for t in before)
+
+
+def _describe_failure(failure: Failure, turn: JudgedTurn | None, reference: str | None) -> str:
+    """Return a short description of the expected and the actual turn."""
+    if failure.kind == "wrong state":
+        return f"of {', '.join(failure.step_ids)}"
+    if turn is None:
+        return f"no {reference}" if failure.kind == "missed update" else "silent where the reference speaks"
+    if failure.kind == "early or late":
+        delay_s = turn.delay_s or 0.0
+        return f"{turn.text} {abs(delay_s):g} s {'early' if delay_s < 0 else 'late'}"
+    if failure.kind == "wrong update":
+        return f"{turn.text} for {reference}" if reference else f"{turn.text}, with no reference near"
+    if failure.kind == "repeats itself":
+        return "the same words as before, with no reference near"
+    if turn.outcome == "mismatched":
+        similarity = _format_similarity(turn.semantic_score or 0.0)
+        return f"similarity {similarity}; a match needs more than {SEMANTIC_THRESHOLD:.2f}"
+    return "spoke with no reference near"
+
+
+def _format_similarity(score: float) -> str:
+    """Return a similarity with two digits, or four if it would be rounded to the limit."""
+    rounded = f"{score:.2f}"
+    return f"{score:.4f}" if float(rounded) == SEMANTIC_THRESHOLD else rounded
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Moment:
+    """The moment at which the player opens a run; without a time, it has neither failures nor texts to check."""
+
+    time_s: float | None = None
+    event: str | None = None
+    """Key of the event to select; None for the event at the playhead."""
+    words: str = "It has no failures."
+    """A sentence about the moment."""
+
+
+def find_worst_moment(
+    run: Run,
+    judged: JudgedVideo | None,
+    events: VideoEvents,
+    *,
+    other: tuple[Run, JudgedVideo | None] | None = None,
+) -> Moment:
+    """Return the start of the window with the most failures, and its first failure of ``run``.
+
+    Without failures it is the first text of low similarity. ``judged`` are the failures of ``run``, ``events`` its
+    events. With ``other``, a second run of the video, the failures of both are counted.
+    """
+    beside, verdicts = other if other is not None else (None, None)
+    worst = worst_frame([found for found in (judged, verdicts) if found], fps=run.config.fps)
+    if worst is None:
+        return find_first_stop(run, judged, events)
+    longest = max(run.outputs, beside.outputs if beside is not None else (), key=len)
+    event = None if judged is None else _first_failure(judged, events, worst, run.config.fps)
+    words = "This is its worst moment; press N for the next failure."
+    return Moment(time_s=longest[worst].time_s, event=event, words=words)
+
+
+def find_first_stop(run: Run, judged: JudgedVideo | None, events: VideoEvents) -> Moment:
+    """Return the first failure of ``run``, or else its first text of low similarity."""
+    if judged is None:
+        return Moment()
+    until, later = "", ""
+    if judged.num_later:
+        until, later = " up to its last frame", f", {format_count(judged.num_later, 'turn')} missed after it"
+    if judged.failures:
+        time_s = run.outputs[judged.failures[0].frame_index].time_s
+        return Moment(time_s=time_s, event=failure_keys(judged, events)[0], words="")
+    low = find_low_texts(judged)
+    if not low:
+        return Moment(words=f"It has no failures{until}{later}.")
+    time_s = run.outputs[judged.turns[low[0]].frame_index].time_s
+    words = f"It has 0 failures{until}, {format_count(len(low), 'text')} of low similarity{later}."
+    return Moment(time_s=time_s, event=events.written[low[0]].key, words=words)
+
+
+def find_low_texts(judged: JudgedVideo) -> list[int]:
+    """Return the positions of the matched texts of low similarity among the turns of the model."""
+    matched = {number: turn.semantic_score for number, turn in enumerate(judged.turns) if turn.outcome == "matched"}
+    return [n for n, score in matched.items() if score is not None and round(score, 2) < LOW_SIMILARITY]  # as shown
+
+
+def find_turn_event(judged: JudgedVideo | None, events: VideoEvents, reference: str) -> str:
+    """Return the key of the failure of a reference turn, given as the key of its event; without one, that key."""
+    failures = zip(judged.failures, failure_keys(judged, events), strict=True) if judged is not None else ()
+    turns = ((failure.reference, key) for failure, key in failures if failure.reference is not None)
+    return next((key for turn, key in turns if events.references[turn].key == reference), reference)
+
+
+def _first_failure(judged: JudgedVideo, events: VideoEvents, frame: int, fps: float) -> str | None:
+    """Return the key of the first failure in the worst window, which begins at ``frame``; None if there is none."""
+    keys = failure_keys(judged, events)
+    starts = (failure.frame_index for failure in judged.failures)
+    return next((key for start, key in zip(starts, keys, strict=True) if frame <= start < frame + WORST_S * fps), None)

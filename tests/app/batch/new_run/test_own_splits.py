@@ -1,0 +1,287 @@
+"""Splits that are added while the page runs."""
+
+import json
+import os
+import resource
+import signal
+from collections import ChainMap
+from collections.abc import MutableMapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+from threading import Event, Semaphore
+from types import SimpleNamespace
+
+import pytest
+
+from stepscope.app.batch.new_run import own_splits
+from stepscope.app.batch.new_run.own_splits import add_file, add_path, read_kept_splits
+from stepscope.app.batch.training import list_sources
+from stepscope.app.core.batch_context import SPLITS_FOLDER, BatchContext
+from stepscope.app.core.job_queue import JobQueue
+from stepscope.app.core.places import RecentSessions
+from stepscope.app.player.review import answer
+from stepscope.app.review_store.store import open_store
+from stepscope.app.server.identity import current_user
+from stepscope.app.window.context import ReviewContext
+from stepscope.engine.io.files import digest_file
+from stepscope.eval.data.loading import read_split
+from stepscope.eval.data.samples import InvalidSample, Sample, Split
+from stepscope.eval.data.writers import write_samples
+from tests.support.data.batches import SCORING, copies, make_worker_config, write_split
+from tests.support.streams.fakes import anybody, count_letters
+
+
+@pytest.fixture
+def batches(demo_manifest: Path, tmp_path: Path) -> BatchContext:
+    (tmp_path / "data").mkdir()
+    path = write_split(tmp_path / "data", *copies(demo_manifest, tmp_path / "data", 3))
+    return BatchContext(
+        jobs=JobQueue(encode=count_letters, scoring=SCORING),
+        splits={"split": read_split(path)},
+        runs=tmp_path / "runs",
+        work=make_worker_config(tmp_path),
+        takes_paths=True,
+        recent=RecentSessions(current_user.get),
+    )
+
+
+@pytest.fixture
+def samples(batches: BatchContext) -> tuple[Sample, ...]:
+    return batches.splits["split"].samples
+
+
+def write(path: Path, *samples: Sample) -> str:
+    path.parent.mkdir(exist_ok=True)
+    write_samples(path, samples, file_format="manifest")
+    return str(path)
+
+
+def test_a_path_adds_a_split_for_all_windows_and_reads_it_again(
+    batches: BatchContext, samples: tuple[Sample, ...], tmp_path: Path
+) -> None:
+    path = write(tmp_path / "own.json", *samples[:2])
+    status, split = add_path(batches, f" {path} ")
+    assert status.value == "The split “own” has 2 videos."
+    assert (split.value, [name for name, _ in split.choices]) == ("own", ["split", "own"])
+    write(Path(path), samples[0])
+    assert add_path(batches, path)[0].value == "The split “own” has 1 video."
+    reviewed: MutableMapping[str, Split] = ChainMap(batches.splits, {})
+    assert "own" in reviewed
+
+
+def test_a_page_that_others_see_takes_no_paths(
+    batches: BatchContext, samples: tuple[Sample, ...], tmp_path: Path
+) -> None:
+    path = write(tmp_path / "own.json", *samples)
+    assert "this page accepts no paths" in add_path(replace(batches, takes_paths=False), path)[0].value
+    assert set(batches.splits) == {"split"}
+
+
+def test_an_upload_finds_its_videos_among_those_of_the_page_and_names_no_others(
+    batches: BatchContext, samples: tuple[Sample, ...], tmp_path: Path
+) -> None:
+    (tmp_path / "secret.mp4").write_bytes((tmp_path / "data" / "v0.mp4").read_bytes())
+    foreign = replace(samples[2], video_id="x", video_path=tmp_path / "secret.mp4")
+    by_id = replace(samples[1], video_path=None, goal="mine")
+    upload = write(tmp_path / "uploads" / "own.json", samples[0], by_id, foreign)
+    Path(upload).write_text(
+        json.dumps({**json.loads(Path(upload).read_text()), "provenance": {"reference_writer": "m"}})
+    )
+    status, split = add_file(batches, upload)
+    assert status.value.startswith("⚠ The split “own” has 2 videos. Unusable records: 1; the first: x: ")
+    assert (
+        "an uploaded split cannot use files of the server, and this page has no such video: secret.mp4" in status.value
+    )
+    assert split.value == "own"
+    first, second, third = batches.splits["own"].entries
+    assert [entry.video_path for entry in (first, second)] == [s.video_path for s in samples[:2]]  # type: ignore[union-attr]
+    assert isinstance(third, InvalidSample)
+    kept: dict[str, Split] = {}
+    assert read_kept_splits(kept, batches.runs / SPLITS_FOLDER) == []
+    assert [(sample.video_id, sample.goal) for sample in kept["own"].samples] == [
+        ("v0", samples[0].goal),
+        ("v1", "mine"),
+    ]
+    assert kept["own"].reference_writer == batches.splits["own"].reference_writer == "m", "its scores are marked"
+    assert kept["own"].path == batches.splits["own"].path, "its runs can be opened after a restart"
+
+
+def test_a_vocabulary_is_uploaded_after_its_split(
+    batches: BatchContext, samples: tuple[Sample, ...], tmp_path: Path
+) -> None:
+    ann = current_user.set("ann")
+    file = tmp_path / "uploads" / "own.vocabulary.json"
+    add_file(batches, write(tmp_path / "uploads" / "own.json", samples[0]))
+    file.write_text('{"tags": {"blurry": ""}}')
+    assert add_file(batches, str(file))[0].value == "The split “own” has this vocabulary now."
+    token = current_user.set("ben")
+    assert "has a vocabulary of the user who uploaded it" in add_file(batches, str(file))[0].value
+    current_user.reset(token)
+    file.write_text('{"tags": ["dark"]}')
+    assert "own.vocabulary.json cannot be read: tags: " in add_file(batches, str(file))[0].value
+    reviews = ReviewContext(store=open_store(tmp_path / "reviews.sqlite"), splits=batches.splits)
+    asked = {"video_id": samples[0].video_id, "reviewer": "", "is_blind": False, "has_layer": None, "actions": []}
+    assert answer(reviews, asked, request=anybody())["state"]["vocabulary"]["tags"] == [["blurry", ""]], (
+        "the first split has none"
+    )
+    assert read_kept_splits({}, batches.runs / SPLITS_FOLDER) == [], "it is no split"
+    current_user.reset(ann)
+    of_page = file.rename(file.with_name("split.vocabulary.json"))
+    assert "no split called split was uploaded; upload split.json first" in add_file(batches, str(of_page))[0].value
+
+
+def test_an_upload_of_a_known_name_leaves_the_split_of_this_name_alone(
+    batches: BatchContext, samples: tuple[Sample, ...], tmp_path: Path
+) -> None:
+    before = batches.splits["split"]
+    said = add_file(batches, write(tmp_path / "uploads" / "split.json", samples[0]))[0].value
+    assert "the page has another split called split; rename the file" in said
+    assert batches.splits["split"] is before
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        ("no JSON", "own.json cannot be read as JSON"),
+        ('{"videos": [{"video_id": "x"}]}', "own.json, video x: num_frames is missing"),
+        (None, "there is no file "),
+    ],
+)
+def test_a_file_that_is_no_split_is_refused_in_a_sentence(
+    batches: BatchContext, tmp_path: Path, content: str | None, words: str
+) -> None:
+    path = tmp_path / "own.json"
+    if content is not None:
+        path.write_text(content)
+        assert words in add_file(batches, str(path))[0].value
+    said = add_path(batches, str(path))[0].value
+    assert said.startswith("⚠ ")
+    assert words in said
+    assert set(batches.splits) == {"split"}
+    assert "the path is empty" in add_path(batches, " ")[0].value
+
+
+def test_the_user_with_the_most_uploads_loses_the_oldest_that_was_not_run(
+    batches: BatchContext, samples: tuple[Sample, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(own_splits, "MAX_ADDED", 4)
+    folder = batches.runs / SPLITS_FOLDER
+
+    def add(name: str, user: str) -> str:
+        token = current_user.set(user)
+        said: str = add_file(batches, write(tmp_path / "uploads" / f"{name}.json", samples[0]))[0].value
+        current_user.reset(token)
+        return said
+
+    for age, (name, user) in enumerate([("anns", "ann"), ("run", "bob"), ("unused", "bob"), ("later", "bob")]):
+        add(name, user)
+        os.utime(folder / f"{name}.json", (age, age))
+    (batches.runs / "a").mkdir()
+    (batches.runs / "a" / "run.json").write_text(json.dumps({"split": str(folder / "run.json")}))
+    (folder / "unused.vocabulary.json").write_text("[]")
+    add("new", "cid")
+    assert set(batches.splits) == {"split", "anns", "run", "later", "new"}
+    assert sorted(path.stem for path in folder.glob("*.json")) == ["anns", "later", "new", "run"]
+    assert sorted(path.stem for path in folder.glob("*.owner")) == ["anns", "later", "new", "run"]
+    monkeypatch.setattr(own_splits, "MAX_ADDED", 1)
+    monkeypatch.setattr(
+        batches.jobs, "active_jobs", lambda: [SimpleNamespace(split=s) for s in batches.splits.values()]
+    )
+    assert "1 uploads with runs are stored already" in add("x", "cid")
+
+
+def test_a_visitor_finds_the_own_uploads_and_their_runs_in_lists_and_not_those_of_others(
+    batches: BatchContext, samples: tuple[Sample, ...], tmp_path: Path
+) -> None:
+    visitor = ["ann"]
+    batches = replace(batches, recent=RecentSessions(lambda: visitor[0]))
+    token = current_user.set("ann")
+    offered = add_file(batches, write(tmp_path / "uploads" / "mine.json", samples[0]))[1].choices
+    assert [name for name, _ in offered] == ["split", "mine"]
+    current_user.reset(token)
+    (batches.runs / "a").mkdir()
+    (batches.runs / "a" / "run.json").write_text(json.dumps({"split": str(batches.splits["mine"].path)}))
+
+    def listed() -> tuple[object, ...]:
+        sources = [name for name, _ in list_sources(batches, None).choices]
+        return [*batches.listed_splits()], batches.listed_runs(), batches.newest_run(), sources
+
+    mine = (["split", "mine"], ["a"], "a", ["split: split", "split: mine"])
+    nothing: tuple[object, ...] = (["split"], [], None, ["split: split"])
+    assert listed() == mine
+    visitor[0] = "window 2"
+    assert listed() == nothing
+    assert batches.need_run("a"), "by its link"
+    batches = replace(batches, recent=RecentSessions(lambda: visitor[0]))  # after a restart
+    assert listed() == nothing
+    visitor[0] = "ann"
+    assert listed() == mine
+    batches = replace(batches, recent=RecentSessions())  # a page of one person
+    assert listed() == mine
+
+
+def test_of_two_uploads_of_one_name_at_a_time_the_second_is_refused(
+    batches: BatchContext, samples: tuple[Sample, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun, goes_on = Semaphore(0), Event()
+
+    def digest_slowly(path: Path) -> str:
+        begun.release()
+        assert goes_on.wait(60)
+        return digest_file(path)
+
+    files = [write(tmp_path / folder / "own.json", one) for folder, one in zip("ab", samples[:2], strict=True)]
+    monkeypatch.setattr(own_splits, "digest_file", digest_slowly)
+    with ThreadPoolExecutor() as pool:
+        added = [pool.submit(add_file, batches, file) for file in files]
+        assert begun.acquire(timeout=60)
+        begun.acquire(timeout=0.2)  # by the second, if it is not kept waiting
+        goes_on.set()
+        said = sorted(view.result()[0].value for view in added)
+    assert said[0] == "The split “own” has 1 video."
+    assert "the page has another split called own; rename the file" in said[1]
+
+
+def test_a_full_disk_keeps_the_earlier_vocabulary(
+    batches: BatchContext, samples: tuple[Sample, ...], tmp_path: Path
+) -> None:
+    file = tmp_path / "uploads" / "own.vocabulary.json"
+    add_file(batches, write(tmp_path / "uploads" / "own.json", samples[0]))
+    file.write_text('{"tags": {"blurry": ""}}')
+    add_file(batches, str(file))
+    file.write_text(json.dumps({"tags": {f"tag {number}": "long" * 9 for number in range(30)}}))
+    before = signal.signal(signal.SIGXFSZ, signal.SIG_IGN), resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (200, before[1][1]))
+    try:
+        said = add_file(batches, str(file))[0].value
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before[1])
+        signal.signal(signal.SIGXFSZ, before[0])
+    assert "File too large" in said
+    assert (batches.runs / SPLITS_FOLDER / file.name).read_text() == '{"tags": {"blurry": ""}}'
+
+
+def test_an_upload_does_not_replace_a_stored_split_that_cannot_be_read(
+    batches: BatchContext, samples: tuple[Sample, ...], tmp_path: Path
+) -> None:
+    (batches.runs / SPLITS_FOLDER).mkdir(parents=True)
+    stored = batches.runs / SPLITS_FOLDER / "own.json"
+    stored.write_text('{"videos": [{"video_id"')
+    assert len(read_kept_splits(batches.splits, stored.parent)) == 1
+    said = add_file(batches, write(tmp_path / "uploads" / "own.json", samples[0]))[0].value
+    assert "the page keeps an unreadable split called own; rename the file" in said
+    assert stored.read_text() == '{"videos": [{"video_id"'
+
+
+def test_a_vocabulary_whose_owner_cannot_be_read_is_replaced_by_nobody(
+    batches: BatchContext, samples: tuple[Sample, ...], tmp_path: Path
+) -> None:
+    file = tmp_path / "uploads" / "own.vocabulary.json"
+    add_file(batches, write(tmp_path / "uploads" / "own.json", samples[0]))
+    file.write_text('{"tags": {"blurry": ""}}')
+    add_file(batches, str(file))
+    (batches.runs / SPLITS_FOLDER / "own.owner").write_bytes(b"\xff\xfe")
+    file.write_text('{"tags": {"dark": ""}}')
+    assert "own.owner cannot be read: " in add_file(batches, str(file))[0].value
+    assert (batches.runs / SPLITS_FOLDER / file.name).read_text() == '{"tags": {"blurry": ""}}'

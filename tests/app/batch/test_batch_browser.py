@@ -1,0 +1,182 @@
+"""The batch tab in a browser: start, leave and come back, download, open, compare, charts, hostile names."""
+
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Page
+from playwright.sync_api import TimeoutError as PlaywrightTimeout
+
+from stepscope.eval.data.loading import read_split
+from stepscope.eval.runs.batch import build_run_settings, parse_devices
+from stepscope.eval.runs.folder import RunFolder, VideoRecord, digest_sample
+from tests.app.batch.runs.test_scoring import repeat
+from tests.app.player.static.test_stops_browser import painted_texts
+from tests.app.test_page_browser import wait_for_address
+from tests.support.data.batches import copies, make_worker_config, write_scores, write_split
+from tests.support.pages.browser import NEEDS_CHROMIUM, forget, open_page, serve, wait_for_status
+
+HOSTILE = "<img src=x onerror=window.hacked=1> {{1+1}} ${1+1}"
+STATUS = "#batch_status [role=status]"
+pytestmark = [*NEEDS_CHROMIUM, pytest.mark.slow]
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("runs")
+
+
+@pytest.fixture(scope="module")
+def address(
+    tiny_folder: Path, demo_manifest: Path, tmp_path_factory: pytest.TempPathFactory, runs: Path
+) -> Iterator[str]:
+    """Serve the split ``test`` of four videos, and the runs ``prompt`` and ``late`` of the split ``other``.
+
+    One of the four has a hostile name, one is damaged.
+    """
+    folder = tmp_path_factory.mktemp("split")
+    videos = [{**video, "fps": 2.0, "num_frames": 12} for video in copies(demo_manifest, folder, 4)]
+    other = write_split(folder, *videos[:3]).rename(folder / "other.json")
+    work = make_worker_config(tiny_folder)
+    for name, speak, late in (("prompt", 0.25, 0), ("late", 0.75, 3)):
+        config = replace(work.config, speak_threshold=speak)
+        (runs / name).mkdir()
+        made = build_run_settings(read_split(other), replace(work, config=config), parse_devices("cpu:2"))
+        RunFolder(runs / name).write_settings(made)
+        for sample in read_split(other).samples:
+            record = VideoRecord(video_id=sample.video_id, source=digest_sample(sample), num_frames=12)
+            RunFolder(runs / name).save_video(record, repeat(sample, late=late))
+        write_scores(other, runs / name)
+    videos[1]["video_id"] = HOSTILE
+    (folder / "v2.mp4").write_bytes(b"noise")
+    manifest = write_split(folder, *videos).rename(folder / "test.json")
+    with serve(data=manifest, checkpoint=tiny_folder, runs=runs, more=["--split", str(other)]) as url:
+        yield url
+
+
+@pytest.fixture
+def page(window: Page, address: str) -> Page:
+    forget(window, address)
+    show_batch(window, address)
+    return window
+
+
+def show_batch(window: Page, address: str) -> None:
+    open_page(window, address)
+    window.get_by_role("tab", name="Batch").click()
+    wait_for(window, ".")
+
+
+def wait_for(page: Page, pattern: str) -> str:
+    return wait_for_status(page, pattern, status=STATUS, timeout_s=120)
+
+
+def start(page: Page, name: str) -> None:
+    page.fill("#run_name textarea, #run_name input", name)
+    page.click("#start")
+
+
+def choose(page: Page, box: str, option: str) -> None:
+    """Choose an option; a list that was open before it came to hold the option is opened again."""
+    for _ in range(20):
+        page.click(f"#{box} input")
+        offered = page.get_by_role("option", name=option, exact=True)
+        with suppress(PlaywrightTimeout):
+            offered.wait_for(timeout=500)
+            offered.click(timeout=3000)
+            return
+        if page.input_value(f"#{box} input") == option:
+            return  # on a busy machine a click can take effect and time out
+        page.keyboard.press("Escape")
+        page.locator("#title").click()
+    raise AssertionError(f"{box} does not offer {option}")
+
+
+def cells(page: Page) -> list[str]:
+    script = "[...document.querySelectorAll('#videos [data-testid$=\"-0\"]')].map((cell) => cell.textContent.trim())"
+    texts: list[str] = page.evaluate(script)
+    return [text for text in texts if text]
+
+
+def test_two_compared_runs_keep_their_letters_and_back_returns_to_the_comparison(page: Page) -> None:
+    choose(page, "batch_runs", "prompt")
+    page.get_by_role("tab", name="Compare").click()
+    choose(page, "other", "late")
+    wait_for_status(page, "^A is prompt, B is late; 3 videos", status="#compared [role=status]")
+    wait_for_address(page, "tab=batch&view=Compare&shown=prompt&against=late")
+    page.locator("#compared_videos [data-testid^=cell]", has_text="v1").first.click()
+    wait_for_status(page, "^v1 in the run late, .*; the lanes of the run prompt are below. A is prompt, B is late.")
+    page.locator(".ss-failure").wait_for()
+    wait_for_address(page, "video=v1&saved=prompt&other=late&above=B&t=")
+    assert {"B assistant", "A: prompt", "A assistant"} <= set(painted_texts(page))
+    page.go_back()
+    page.wait_for_selector("#compared_videos", state="visible")
+    wait_for_address(page, "tab=batch&view=Compare&shown=prompt&against=late")
+
+
+def test_nothing_is_cut_off(page: Page) -> None:
+    page.set_viewport_size({"width": 1024, "height": 900})
+    choose(page, "batch_runs", "prompt")
+    page.wait_for_function("document.querySelector('#videos').textContent.includes('v2')")
+    cut = """(parts) => [...document.querySelectorAll(parts)].filter((part) => part.checkVisibility())
+        .filter((part) => part.scrollWidth > part.clientWidth + 1).map((part) => part.textContent || part.value)"""
+    assert page.evaluate(cut, "#videos :is([data-testid^=header-] .header, [data-testid^=cell-])") == []
+    assert page.evaluate(cut, "#shown button") == []
+    page.get_by_role("tab", name="Scores").click()
+    page.locator("#corpus tr[data-hint]").first.hover()
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), "hints too are on the page"
+
+
+def click_chart(page: Page, chart: str, x: float, y: float) -> None:
+    """Click a place of the window once the chart shows the point there."""
+    page.mouse.move(x - 1, y)
+    page.mouse.move(x, y)
+    page.wait_for_selector(f"{chart} .hovertext")
+    page.mouse.click(x, y)
+
+
+def test_points_of_charts_filter_videos_and_set_thresholds(page: Page) -> None:
+    choose(page, "batch_runs", "late")
+    page.wait_for_function("/run late · split other/.test(document.querySelector('#origin').textContent)")
+    page.get_by_role("tab", name="Charts").click()
+    page.wait_for_selector("#chart_failures .point")
+    kinds: list[int] = page.evaluate("document.querySelector('#chart_failures .ss-chart').data[0].x")
+    number = next(at for at, count in enumerate(kinds) if count)
+    page.locator("#chart_failures").scroll_into_view_if_needed()
+    box = page.locator("#chart_failures .point").nth(number).bounding_box()
+    assert box is not None
+    click_chart(page, "#chart_failures", box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+    page.wait_for_function("document.querySelector('#only').textContent.includes('failure: ')")
+    page.locator("#videos").wait_for()
+    page.get_by_role("tab", name="Thresholds").click()
+    page.wait_for_selector("#heat .main-svg[role=img]")
+    box = page.locator("#heat .nsewdrag").bounding_box()
+    assert box is not None
+    click_chart(
+        page, "#heat", box["x"] + 15, box["y"] + 15
+    )  # the cell of the least speak and the greatest update threshold
+    wait_for_status(page, r"have speak 0\.05, update 0\.95\.$", status="#swept .status-line")
+    for slider in ("#batch_speak", "#speak_threshold"):
+        assert page.locator(f"{slider} input[type=number]").input_value() == "0.05"
+
+
+def test_a_run_is_left_and_come_back_to_and_a_row_opens_the_player(page: Page, address: str, runs: Path) -> None:
+    start(page, "first")
+    wait_for(page, "^(⚠ )?(Done: )?first[:,] ")
+    page.goto("about:blank")
+    show_batch(page, address)
+    assert "1 of them failed" in wait_for(page, "Done: first, 4 videos")
+    assert {"v0", "v3", f"{HOSTILE[:32]}…"} <= set(cells(page))  # the hostile name, shortened
+    with page.expect_download() as download:
+        page.get_by_role("button", name="videos.csv").click()
+    assert download.value.suggested_filename == "first-videos.csv"
+    rows = Path(download.value.path()).read_text(encoding="utf-8").splitlines()
+    kept = (runs / "first" / "videos.csv").read_text(encoding="utf-8").splitlines()
+    assert all(row.startswith(start) for row, start in zip(rows, kept, strict=True)), "with its provenance"
+    assert "run first · split test.json · model " in page.locator("#origin summary").inner_text()
+    page.locator("#videos [data-testid^=cell]", has_text="v3").first.click()
+    wait_for_status(page, "^v3 in the run first")
+    page.wait_for_function("document.querySelector('.ss')?.inspect().video === 'v3'")
+    assert page.evaluate("window.hacked") is None

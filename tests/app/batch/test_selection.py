@@ -1,0 +1,275 @@
+"""Videos of a run chosen by failures, causes, verdicts and tags, kept as a slice, and scored separately."""
+
+import csv
+import json
+import shutil
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+from threading import Event, Semaphore
+from types import SimpleNamespace
+from typing import Any
+
+import gradio as gr
+import pytest
+
+from stepscope.app.batch import search as searching
+from stepscope.app.batch import selection as choosing
+from stepscope.app.batch.runs import handlers
+from stepscope.app.batch.search import ALL_RUNS, THIS_RUN, Hits
+from stepscope.app.batch.selection import ALL_VIDEOS, read_slices
+from stepscope.app.core import slices
+from stepscope.app.core.batch_context import BatchContext
+from stepscope.app.player import opening
+from stepscope.app.player.views import PlayerView
+from stepscope.app.review_store.actions import Action
+from stepscope.app.review_store.events import reference_event
+from stepscope.app.review_store.store import open_store
+from stepscope.engine.io.files import write_json
+from stepscope.eval.annotations.corrections import name_turns
+from stepscope.eval.data.loading import read_split
+from stepscope.eval.data.samples import Sample
+from stepscope.eval.runs.folder import RunFolder, VideoRecord, digest_sample
+from tests.app.batch.runs.test_scoring import repeat
+from tests.support.data.batches import copies, write_scores, write_split
+from tests.support.pages.batch_tab import make_batches, make_jobs
+from tests.support.streams.fakes import count_letters
+
+BENCH: Any = SimpleNamespace(encode=count_letters)
+
+
+@pytest.fixture(scope="module")
+def scored(demo_manifest: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Score a run ``a`` of three videos: ``v0`` is right but for updates, ``v1`` silent, of ``v2`` there is no file."""
+    folder = tmp_path_factory.mktemp("scored")
+    videos = copies(demo_manifest, folder, 3)
+    for video in videos:
+        video |= {"fps": 2.0, "num_frames": 12}
+    videos[1]["turns"] = [{**turn, "cause": "dim light"} for turn in videos[1]["turns"]]
+    split = write_split(folder, *videos)
+    run = folder / "runs" / "a"
+    run.mkdir(parents=True)
+    RunFolder(run).write_settings({"split": str(split.resolve()), "config": {}, "text_encoder": "letters"})
+    right, silent, lost = read_split(split).samples
+    for sample, outputs in ((right, repeat(right)), (silent, [replace(o, response=None) for o in repeat(silent)])):
+        record = VideoRecord(video_id=sample.video_id, source=digest_sample(sample), num_frames=12)
+        RunFolder(run).save_video(record, outputs)
+    RunFolder(run).save_video(VideoRecord(video_id="v2", source=digest_sample(lost), error="no such file"), [])
+    write_scores(split, run)
+    return split
+
+
+@pytest.fixture
+def batches(scored: Path, tmp_path: Path) -> BatchContext:
+    """Serve a copy of the run."""
+    shutil.copytree(scored.parent / "runs", tmp_path / "runs")
+    return make_batches(scored, checkpoint=tmp_path, runs=tmp_path / "runs")
+
+
+def shown(batches: BatchContext, *only: str, part: str = ALL_VIDEOS) -> list[str]:
+    """Return the videos of the table."""
+    choice = choosing.make_filter(batches, "a", "as in the split", list(only), part)
+    return [str(row[0]) for row in handlers.show(batches, "a", choice).videos["data"]]
+
+
+def test_videos_are_chosen_by_failure_cause_and_failing_to_run(batches: BatchContext) -> None:
+    offered = {trait: label for label, trait in choosing.list_traits(batches, "a")}
+    assert offered["failure: missed"] == "failure: missed (1)"
+    assert offered["failure: missed update"] == "failure: missed update (2)"
+    assert "failure: redundant" not in offered
+    assert shown(batches) == ["v0", "v1", "v2"]
+    assert shown(batches, "failure: missed update") == ["v0", "v1"]
+    assert shown(batches, "failure: missed update", "cause: dim light") == ["v1"]
+    assert shown(batches, "not run: failed") == ["v2"]
+    assert shown(batches, "failure: redundant") == []
+    choice = choosing.make_filter(batches, "a", "as in the split", ["failure: redundant"], ALL_VIDEOS)
+    assert "None of them is chosen: change" in handlers.show(batches, "a", choice).status.value
+
+
+def mark(sample: Sample, **said: Any) -> Action:
+    event = reference_event(sample.video_id, name_turns(sample.turns)[0])
+    return Action(reviewer="ada", video_id=sample.video_id, event=event, **said)
+
+
+def test_videos_are_chosen_by_verdict_and_tag_but_not_where_reviews_are_blind(
+    batches: BatchContext, tmp_path: Path
+) -> None:
+    first, second, third = batches.splits["split"].samples
+    words = {"tags": {"occlusion": "a hand hides the part", "glare": ""}, "causes": {"decoy": ""}}
+    batches.splits["split"].path.with_suffix(".vocabulary.json").write_text(json.dumps(words))
+    with open_store(tmp_path / "reviews.sqlite") as store:
+        store.append(mark(first, kind="verdict", verdict="missed"))
+        store.append(mark(second, kind="tags", tags=("occlusion",)))
+        store.append(mark(third, kind="tags", tags=("cause:decoy",)))
+        judged = replace(batches, marks=lambda: choosing.read_marks(store, is_blind=False))
+        assert shown(judged, "verdict: missed") == ["v0"]
+        assert shown(judged, "tag: occlusion") == ["v1"]
+        assert shown(judged, "cause: decoy") == ["v2"]
+        labels = [label for label, _ in choosing.list_traits(judged, "a")]
+        assert {"tag: glare (0)", "tag: occlusion (1)", "cause: decoy (1)"} <= set(labels)
+        assert choosing.read_marks(store, is_blind=True) == {}
+
+
+def test_a_slice_is_kept_beside_the_runs_and_scored_by_itself(batches: BatchContext) -> None:
+    _, said = choosing.save_slice(batches, "a", [], ALL_VIDEOS, "silent")
+    assert "select some of the videos first" in said
+    box, said = choosing.save_slice(batches, "a", ["failure: missed"], ALL_VIDEOS, "  silent  ")
+    assert (box.value, "silent: 1 video saved." in said) == ("silent", True)
+    again = replace(batches, jobs=make_jobs())
+    assert shown(again, part="silent") == ["v1"]
+    assert shown(again, "cause: dim light", part="silent") == ["v1"]
+    waits, table = choosing.score_chosen(BENCH, again, "a", [], "silent")
+    assert "Scoring 1 video." in waits
+    assert "<h3>silent: 1 of 3 videos of a, scored separately</h3>" in table
+    assert "<td>Responses missed <code>missing_rate</code></td><td><b>1.000</b></td>" in table
+    *_, both = choosing.score_chosen(BENCH, again, "a", ["failure: missed update"], ALL_VIDEOS)
+    assert "2 of 3 videos of a" in both
+    assert "<b>0.500</b></td><td>0.000 to 1.000</td>" in both  # half is missed, with an interval of these two videos
+    before = json.loads((batches.runs / "a" / "metrics.json").read_text(encoding="utf-8"))
+    assert before["num_videos"] == 2  # the scores of the run are as they were
+
+
+@pytest.mark.parametrize("called", ["", "x" * 61, ALL_VIDEOS, "a\x00b"])
+def test_a_slice_needs_a_name(batches: BatchContext, called: str) -> None:
+    _, said = choosing.save_slice(batches, "a", ["failure: missed"], ALL_VIDEOS, called)
+    assert "give the slice a name" in said
+    assert not (batches.runs / ".slices").exists()
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        *("[", "[]", "{}", '{"slices": []}', '{"slices": {"x": "v0"}}', '{"slices": {"x": ["v'),
+        '{"slices": {"x": {"ids": ["v0"], "by": "ann"}}}',
+        '{"slices": {"x": ["v0"]}, "owners": {"x": "ann"}}',
+    ],
+)
+def test_slices_that_cannot_be_read_are_kept_and_named_in_one_sentence(batches: BatchContext, content: str) -> None:
+    choosing.save_slice(batches, "a", ["failure: missed"], ALL_VIDEOS, "x")
+    (path,) = (batches.runs / ".slices").iterdir()
+    path.write_text(content, encoding="utf-8")
+    for saved in (
+        choosing.save_slice(batches, "a", ["failure: missed"], ALL_VIDEOS, "y")[1],
+        choosing.save_slice(batches, "a", ["failure: missed"], "x", "y")[1],
+        choosing.offer(batches, "a", "b").result,
+        choosing.offer(batches, "a", "a").result,
+    ):
+        assert f"the saved slices are kept, but .slices/{path.name} cannot be read: " in saved
+        assert "restore or remove the file" in saved
+    assert path.read_text(encoding="utf-8") == content
+    with pytest.warns(UserWarning, match="the saved slices are kept"):  # a note at the corner of the page
+        assert choosing.make_filter(batches, "a", "by name", None, "x").videos == frozenset()
+    assert choosing.make_filter(batches, "a", "by name", None, ALL_VIDEOS).videos is None
+
+
+WRITE_TWENTY = """
+import sys
+from pathlib import Path
+from stepscope.app.core.slices import write_slice
+for number in range(20):
+    write_slice(Path(sys.argv[1]), f"{sys.argv[2]}{number}", ["v0"])
+"""
+
+
+def test_slices_of_two_programs_at_once_are_all_kept(tmp_path: Path) -> None:
+    path = slices.slices_path(tmp_path, tmp_path / "split.json")
+    programs = [subprocess.Popen([sys.executable, "-c", WRITE_TWENTY, str(path), name]) for name in ("a", "b")]
+    assert [program.wait() for program in programs] == [0, 0]
+    assert len(slices.read_slices(path)) == 40
+
+
+NO_CONTEXT: Any = SimpleNamespace()
+
+
+def search(batches: BatchContext, query: str, *, scope: str = THIS_RUN) -> Hits:
+    view = searching.run_search(batches, "a", scope, query)
+    assert view.hits is not None, view.said
+    assert len(view.table["data"]) == len(view.hits.moments)
+    return Hits(*view.hits)
+
+
+def test_a_search_lists_moments_with_their_place(batches: BatchContext) -> None:
+    view = searching.run_search(batches, "a", THIS_RUN, "failure:missed is:message")
+    assert view.said.startswith("1 moment in 1 video.")
+    number, video, _, what, failure, text, reference, *_ = view.table["data"][0]
+    assert (number, video, what, failure, text, reference) == (1, "v1", "message", "missed", "", reference)
+    assert searching.run_search(batches, "a", THIS_RUN, "foo:1").said.startswith("there is no field")
+    assert searching.run_search(batches, None, THIS_RUN, "wheel").said.startswith("choose a run")
+    empty = searching.run_search(batches, "a", THIS_RUN, " ")
+    assert (empty.table, empty.said) == ([], searching.NO_QUERY)
+    assert "in 0 videos. Remove a term" in searching.run_search(batches, "a", THIS_RUN, "nosuchword").said
+    request: Any = SimpleNamespace(query_params={"search": "failure:missed is:message"})
+    assert searching.search_linked(batches, "a", THIS_RUN, None, request).table == view.table
+
+
+def test_the_player_starts_a_search_for_its_kind_of_failure(batches: BatchContext) -> None:
+    picked: Any = SimpleNamespace(run="a", kind="missed update")
+    found = searching.find_kind(batches, picked)
+    assert (found.runs.value, found.scope, found.views.selected) == ("a", THIS_RUN, "search")
+    assert found.query == 'failure:"missed update"'
+    assert len(search(batches, found.query).moments) > 0
+
+
+def test_all_runs_of_the_split_are_searched(batches: BatchContext) -> None:
+    alone = search(batches, "is:user or -is:user")
+    shutil.copytree(batches.runs / "a", batches.runs / "b")
+    shutil.copytree(batches.runs / "a", batches.runs / "unscored", ignore=shutil.ignore_patterns("moments.csv"))
+    both = search(batches, "is:user or -is:user", scope=ALL_RUNS)
+    assert list(both.moments["run"]) == ["a"] * len(alone.moments) + ["b"] * len(alone.moments)
+
+
+def test_each_moment_opens_its_own_event_and_says_its_place(
+    batches: BatchContext,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    opened: list[dict[str, Any]] = []
+
+    def open_moment(*_: Any, **options: Any) -> PlayerView:
+        opened.append(options)
+        return PlayerView(strategy="opened")
+
+    monkeypatch.setattr(opening, "open_moment", open_moment)
+    hits = search(batches, "is:message")
+    at = [searching.open_hit(NO_CONTEXT, batches, None, hits, number).at for number in range(len(hits.moments))]
+    assert at == list(range(len(hits.moments)))
+    assert [one["hit"]["number"] for one in opened] == [number + 1 for number in at]
+    assert len({one["open_event"] for one in opened}) == len(opened)
+    monkeypatch.setattr(gr, "Warning", lambda words: None)
+    assert searching.open_hit(NO_CONTEXT, batches, None, hits, len(at)).player == PlayerView()
+    assert searching.open_hit(NO_CONTEXT, batches, None, None, 0).player == PlayerView()
+
+
+def test_the_videos_are_kept_as_a_slice_and_the_moments_as_a_file(batches: BatchContext) -> None:
+    hits = search(batches, "failure:missed is:message")
+    assert "1 video saved" in searching.save_hits(batches, "a", hits, "silent")[1]
+    assert read_slices(batches, "a") == {"silent": ["v1"]}
+    assert "no video is selected" in searching.save_hits(batches, "a", None, "none")[1]
+    written = searching.download_hits(batches, "a", THIS_RUN, "failure:missed is:message")
+    with Path(next(written)).open(newline="") as file:
+        assert [row["video_id"] for row in csv.DictReader(file)] == ["v1"]
+
+
+def test_slices_of_two_users_at_a_time_are_both_kept_up_to_a_limit(
+    batches: BatchContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun, goes_on = Semaphore(0), Event()
+
+    def write_slowly(path: Path, content: Any) -> None:
+        begun.release()
+        assert goes_on.wait(60)
+        write_json(path, content)
+
+    monkeypatch.setattr(slices, "write_json", write_slowly)
+    with ThreadPoolExecutor() as pool:
+        saved = [pool.submit(choosing.keep_slice, batches, "a", frozenset({"v1"}), name) for name in ("one", "two")]
+        assert begun.acquire(timeout=60)
+        begun.acquire(timeout=0.2)  # by the second, if it is not kept waiting
+        goes_on.set()
+        assert all("1 video saved." in view.result()[1] for view in saved)
+    assert {"one", "two"} <= set(read_slices(batches, "a"))
+    monkeypatch.setattr(slices, "MAX_SLICES", 2)
+    _, said = choosing.keep_slice(batches, "a", frozenset({"v1"}), "three")
+    assert "a split has at most 2 slices" in said
+    assert "1 video saved." in choosing.keep_slice(batches, "a", frozenset({"v0"}), "one")[1]

@@ -1,0 +1,95 @@
+"""Inspection of a frame of the displayed run in one window."""
+
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser, Page
+
+from stepscope.app.player.inspection import inspect_run
+from stepscope.app.window.context import AppContext
+from stepscope.app.window.live_run import LiveRun
+from stepscope.app.window.payload import pack_run
+from stepscope.engine.video.writer import write_h264
+from tests.conftest import moving_square
+from tests.support.pages.benches import run_through
+from tests.support.pages.browser import NEEDS_CHROMIUM, serve_page
+from tests.support.reviews.played import HOSTILE, judge, make_run
+
+
+def ask(context: AppContext, live: LiveRun | None, frame: object) -> dict[str, Any]:
+    event: Any = SimpleNamespace(frame=frame)
+    return dict(json.loads(inspect_run(context, live, event)))
+
+
+def test_a_frame_of_the_run_is_inspected_with_or_without_what_the_window_keeps(context: AppContext) -> None:
+    live = run_through(context, context.bundled_videos.clips[0], speak_threshold=0.0)
+    assert live.run is not None
+    found = ask(context, live, 3)
+    assert (found["run"], found["frame"]) == (live.run.digest, 3)
+    assert "Task: build the toy truck" in found["prompt"]
+    assert [token["text"] for token in found["tokens"]].count("[ASST]") == 1
+    assert found["speak_prob"] == pytest.approx(live.run.outputs[3].speak_prob, abs=1e-4)
+    again = ask(context, LiveRun.finished(live.run), 3)
+    assert [token["id"] for token in again["tokens"]] == [token["id"] for token in found["tokens"]]
+    for frame in (-1, 12, 1.5, "x", None):
+        assert ask(context, live, frame)["error"] == "there is no such frame; the run has 12 frames."
+
+
+def test_a_run_that_cannot_be_followed_is_refused_in_a_sentence(context: AppContext, tmp_path: Path) -> None:
+    assert "there is no finished run" in ask(context, None, 0)["error"]
+    other = LiveRun.finished(replace(make_run(tmp_path), model_digest="other"))
+    assert "made with a different checkpoint" in ask(context, other, 0)["error"]
+
+
+@pytest.fixture(scope="module")
+def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    folder = tmp_path_factory.mktemp("player")
+    write_h264(folder / "a.mp4", moving_square(100, shade=90), fps=10)
+    run = make_run(folder)
+    (folder / "a.json").write_text(pack_run(run, judge(run)), encoding="utf-8")
+    with serve_page("player_page", str(folder)) as url:
+        yield url
+
+
+def give_inspection(page: Page, run: str, frame: int) -> None:
+    """Answer the page's request with a chosen token and a forced one."""
+    token = {
+        "id": 7, "text": HOSTILE, "logprob": -0.25, "best": HOSTILE, "best_logprob": -0.25,
+        "is_chosen": True, "is_fed": True,
+    }  # fmt: skip
+    forced = {**token, "text": "[ASST]", "logprob": -9.5, "is_chosen": False}
+    answer = {
+        "run": run, "frame": frame, "prompt": HOSTILE, "prompt_tokens": 9, "first_frame": 0,
+        "earlier_tokens": 12, "speak_prob": 0.5, "update_prob": 0.5, "tokens": [token, forced],
+    }  # fmt: skip
+    page.evaluate(
+        "(text) => document.dispatchEvent(new CustomEvent('stepscope:inspection', {detail: text}))", json.dumps(answer)
+    )
+    page.wait_for_selector(".ss-tokens")
+
+
+@pytest.mark.slow
+@NEEDS_CHROMIUM[0]
+@NEEDS_CHROMIUM[1]
+def test_prompt_and_tokens_stay_text_and_escape_closes_them(browser: Browser, address: str, tmp_path: Path) -> None:
+    page = browser.new_page(viewport={"width": 1024, "height": 768})
+    page.goto(address)
+    page.wait_for_selector(".ss-row")
+    page.locator("canvas.ss-canvas").focus()
+    page.keyboard.press("h")
+    give_inspection(page, make_run(tmp_path).digest, 0)
+    shown = page.locator(".ss-tokens tbody tr").first.inner_text()
+    assert shown.startswith("<img src=x")
+    assert "-0.25" in shown
+    assert page.evaluate("window.hacked") is None
+    assert page.locator(".ss-tokens .ss-tag").inner_text() == "forced"
+    page.keyboard.press("n")
+    assert page.locator(".ss-inspection").is_visible(), "the keys of the player wait"
+    page.keyboard.press("Escape")
+    assert not page.locator(".ss-inspection").is_visible()
+    page.close()

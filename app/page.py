@@ -47,7 +47,7 @@ def build_page(context: AppContext, batches: BatchContext, reviews: ReviewContex
         )
         with tab.uploads:
             make_upload_panel(context, tab.view, ends)
-        in_player = InPlayer(view=tab.view, ends=ends, tab=player_tab)
+        in_player = InPlayer(view=tab.view, ends=ends)
         if live_tab is not None:  # a session keeps the model, which a remote call cannot
             with live_tab:
                 make_live_tab(context, batches, in_player)

@@ -22,6 +22,7 @@ from stepscope.app.player.opening import InPlayer
 from stepscope.app.player.views import PlayerView
 from stepscope.app.style.colours import Theme
 from stepscope.app.window.context import AppContext
+from stepscope.app.window.landing import WORST, Destination
 from stepscope.app.window.live_run import LiveRun
 from stepscope.engine.plurals import format_count
 from stepscope.eval.annotations.corrections import TurnName
@@ -195,7 +196,7 @@ def open_both(
     scores_a, scores_b = video.scores
     is_b_worse = scores_b.get(NUM_FAILURES, 0) > scores_a.get(NUM_FAILURES, 0)
     names, is_b_above = compared[:2], is_b_worse and _is_scored_alike(batches, compared)
-    return opening.open_moment(context, batches, live, video_id, names=names, open_at="worst", is_b_above=is_b_above)
+    return opening.open_moment(context, batches, live, video_id, names=names, destination=WORST, is_b_above=is_b_above)
 
 
 def open_turn(
@@ -213,7 +214,13 @@ def open_turn(
     names, is_b_above = compared[:2], wrong_in == "only B" and _is_scored_alike(batches, compared)
     turn = TurnName(role=role, time_s=float(time_s), text=text)
     return opening.open_moment(
-        context, batches, live, video_id, names=names, open_at=turn.time_s, open_turn=turn, is_b_above=is_b_above
+        context,
+        batches,
+        live,
+        video_id,
+        names=names,
+        destination=Destination(at=turn.time_s, turn=turn),
+        is_b_above=is_b_above,
     )
 
 

@@ -126,7 +126,7 @@ def _make_videos(context: AppContext, batches: BatchContext, in_player: InPlayer
 
     videos = make_video_table()
     in_player.wire(videos.select, partial(open_video, context, batches), filtered[0])
-    in_player.make_steps("videos", step, [in_player.view.buttons.live, *filtered], in_player.view)
+    in_player.wire_steps("videos", step, [in_player.view.buttons.live, *filtered], in_player.view)
     return videos
 
 

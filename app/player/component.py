@@ -33,6 +33,9 @@ EVENTS: Final = (
     "inspect_frame",
     "next_video",
     "shown",
+    "step_search",
+    "step_settle",
+    "step_videos",
     "thresholds",
 )
 """Names of the player's events, which ``make_player`` describes."""
@@ -78,6 +81,7 @@ def make_player(
     - ``export_figure``: the format and look of a figure of the visible range; see ``app.player.downloads``.
     - ``find_kind``: the kind of failure to search in all videos of a run (``kind``, ``run``).
     - ``inspect_frame``: the frame to inspect (``frame``), answered by the document's event ``stepscope:inspection``.
+    - ``step_search``, ``step_settle``, ``step_videos``: the next (``by`` 1) or previous (-1) entry of a list to open.
     - ``next_video``: the video after which the next one of a queue is opened (``video_id``, ``run``, ``reviewer``).
     """
 

@@ -149,7 +149,7 @@ def make_agreement_panel(
             elem_id="to_settle",
         )
         wire(to_settle.select, open_row, [live, unsettled, *setup.inputs], opened, **in_player.ends)
-        in_player.make_steps("settle", step, [live, listed, at, *setup.inputs], opened)
+        in_player.wire_steps("settle", step, [live, listed, at, *setup.inputs], opened)
     return agreement, to_settle, unsettled
 
 

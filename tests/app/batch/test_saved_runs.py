@@ -16,6 +16,7 @@ from stepscope.app.core.saved import BUNDLED_NAME
 from stepscope.app.player import opening
 from stepscope.app.player.views import PlayerView, show_run
 from stepscope.app.window.context import AppContext
+from stepscope.app.window.landing import WORST
 from stepscope.eval.runs.folder import RunFolder
 from tests.support.pages.batch_tab import make_jobs
 from tests.support.pages.benches import views
@@ -64,7 +65,7 @@ def test_a_row_opens_its_video_at_the_worst_moment(context: AppContext, finished
     assert Path(clip_view.video).read_bytes() == clip_view.clip.path.read_bytes()
     assert clip_view.clip.sample is not None
     outputs = RunFolder(batches.runs / "a").outputs(clip_view.clip.sample)
-    assert shown["open_at"] in {outputs[failure["frame"]].time_s for failure in shown["failures"]}
+    assert shown["landing"]["time"] in {outputs[failure["frame"]].time_s for failure in shown["failures"]}
     assert run_view.status.value.endswith("This is its worst moment; press N for the next failure.")
     assert buttons.live.run.outputs == outputs
     assert (page.tabs.selected, page.strategy) == ("player", "refresh")
@@ -73,9 +74,9 @@ def test_a_row_opens_its_video_at_the_worst_moment(context: AppContext, finished
     )
     bare = replace(clip_view.clip, sample=replace(buttons.live.run.clip.sample, turns=()))
     silent = replace(buttons.live.run, outputs=[still], clip=bare)
-    without = show_run(silent, "v1.", encode=context.encode, open_at="worst")
+    without = show_run(silent, "v1.", encode=context.encode, destination=WORST)
     assert without.status.value == "v1. It has 1 of 18 frames. It has no failures."
-    assert json.loads(without.player)["open_at"] is None
+    assert json.loads(without.player)["landing"]["time"] is None
     with pytest.raises(ValueError, match="there is no run"):
         opening.read_saved(context, batches, "../a", "v1")
     with pytest.raises(ValueError, match="there is no video"):

@@ -159,7 +159,7 @@ def open_run(batches: BatchContext, event: gr.SelectData) -> tuple[Any, Any]:
     name = str(event.row_value[0])
     if name not in batches.run_names():
         return gr.skip(), gr.skip()
-    return name, gr.Tabs(selected="videos")
+    return name, gr.Tabs(selected="Videos")
 
 
 def write_board(folder: Path, table_format: TableFormat, board: Leaderboard | None, sort_by: str) -> Path:

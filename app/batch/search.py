@@ -105,7 +105,7 @@ def find_kind(batches: BatchContext, event: gr.EventData) -> FoundKind:
         runs=gr.Dropdown(choices=batches.listed_runs(name), value=name),
         scope=THIS_RUN,
         query=add_term(None, f"failure: {kind}")[0],
-        views=gr.Tabs(selected="search"),
+        views=gr.Tabs(selected="Search"),
     )
 
 
@@ -312,8 +312,8 @@ def _make_hits(context: AppContext, batches: BatchContext, in_player: InPlayer) 
     def open_picture(live: Any, hits: Any, event: gr.SelectData) -> OpenedHit:
         return open_hit(context, batches, live, hits, int(event.index))
 
-    def step(by: int, live: Any, listed: Any, at: int) -> OpenedHit:
-        return open_hit(context, batches, live, listed, at + by)
+    def step(event: gr.EventData, live: Any, listed: Any, at: int) -> OpenedHit:
+        return open_hit(context, batches, live, listed, at + opening.read_step(event))
 
     widgets.wire(table.select, open_row, [live, hits], opened, **in_player.ends)
     widgets.wire(pictures.select, open_picture, [live, hits], opened, **in_player.ends)

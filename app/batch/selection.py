@@ -107,7 +107,7 @@ def choose_kind(batches: BatchContext, name: str | None, event: gr.EventData) ->
     choices = list_traits(batches, name)
     if trait not in [value for _, value in choices]:
         return gr.skip(), gr.skip()
-    return gr.Dropdown(choices=choices, value=[trait]), gr.Tabs(selected="videos")
+    return gr.Dropdown(choices=choices, value=[trait]), gr.Tabs(selected="Videos")
 
 
 def make_filter(

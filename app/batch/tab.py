@@ -29,9 +29,9 @@ from stepscope.app.batch.selection import (
 )
 from stepscope.app.batch.sweeps.panel import make_sweep_panel
 from stepscope.app.batch.training import make_training_panel
-from stepscope.app.controls.widgets import AT_ONCE, LATEST, wire
+from stepscope.app.controls.widgets import AT_ONCE, LATEST, make_tab, wire
 from stepscope.app.core.batch_context import BatchContext
-from stepscope.app.player.opening import InPlayer, open_video
+from stepscope.app.player.opening import InPlayer, open_video, read_step
 from stepscope.app.player.views import PlayerView
 from stepscope.app.window.context import AppContext
 
@@ -50,8 +50,8 @@ def make_batch_tab(
     *,
     here: Any,
     elsewhere: tuple[Any, ...],
-) -> None:
-    """Lay out and wire the tab inside its ``gr.Tab`` ``here``; ``elsewhere`` are the remaining ones."""
+) -> gr.Tabs:
+    """Lay out and wire the tab inside its ``gr.Tab`` ``here``; return its views. ``elsewhere`` are the other tabs."""
     shown, run = gr.State(ShownRun()), make_run_panel(batches)
     runs, status = run.runs, run.status
     of_run: dict[str, Any] = {"runs": runs, "in_player": in_player}
@@ -61,30 +61,30 @@ def make_batch_tab(
         with gr.Column(scale=11, min_width=640, elem_classes="work"):
             publish = gr.Column(visible=False, elem_id="publish")
             with gr.Tabs(elem_id="batch_views") as views:
-                with gr.Tab("Videos", id="videos"):
+                with make_tab("Videos"):
                     scored = gr.HTML(elem_id="slice_scores", padding=False, render=False)
                     selection, offered = make_selection_panel(context, batches, runs=runs, result=scored)
                     videos = _make_videos(context, batches, in_player, [runs, *selection])
                     scored.render()
-                with gr.Tab("Search", id="search") as tab:
+                with make_tab("Search") as tab:
                     make_search_panel(context, batches, part=selection.part, views=views, here=tab, **of_run)
-                with gr.Tab("Scores"):
+                with make_tab("Scores"):
                     corpus = gr.HTML(elem_id="corpus", padding=False)
-                with gr.Tab("Protocols") as tab:
+                with make_tab("Protocols") as tab:
                     make_protocols_panel(context, batches, here=tab, **ending)
-                with gr.Tab("Charts") as tab:
+                with make_tab("Charts") as tab:
                     charts = make_charts_panel(batches, runs=runs, shown=shown, here=tab)
-                with gr.Tab("Thresholds") as tab:
+                with make_tab("Thresholds") as tab:
                     player: Any = in_player.view.thresholds
                     places = {"form": (form.speak, form.update), "player": player, "devices": form.devices}
                     make_sweep_panel(context, batches, runs=runs, shown=shown, here=tab, **places)
-                with gr.Tab("Compare") as tab:
+                with make_tab("Compare") as tab:
                     make_compare_panel(context, batches, here=tab, **ending)
-                with gr.Tab("Leaderboard") as tab:
+                with make_tab("Leaderboard") as tab:
                     opened = make_leaderboard_panel(context, batches, runs=runs, views=views, here=tab)
-                with gr.Tab("Runs") as tab:
+                with make_tab("Runs") as tab:
                     listed = make_run_list_panel(batches, runs=runs, here=tab)
-                with gr.Tab("Training") as tab:
+                with make_tab("Training") as tab:
                     make_training_panel(context, batches, here=tab, batch_tab=here, elsewhere=elsewhere)
     make_publish_panel(context, batches, publish, run.publish, runs=runs, selection=selection)
     view = BatchView(
@@ -115,13 +115,14 @@ def make_batch_tab(
     )
     for event, show in chosen:
         wire(event.then, with_filter(batches, show), [runs, *selection], view, **AT_ONCE)
+    return views
 
 
 def _make_videos(context: AppContext, batches: BatchContext, in_player: InPlayer, filtered: list[Any]) -> Any:
     """Return the table of videos, which the player opens; ``filtered`` are the shown run and the selection."""
 
-    def step(by: int, *inputs: Any) -> PlayerView:
-        view: PlayerView = with_filter(batches, partial(handlers.step_video, context, by=by))(*inputs)
+    def step(event: gr.EventData, *inputs: Any) -> PlayerView:
+        view: PlayerView = with_filter(batches, partial(handlers.step_video, context, by=read_step(event)))(*inputs)
         return view
 
     videos = make_video_table()

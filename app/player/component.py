@@ -32,6 +32,7 @@ EVENTS: Final = (
     "find_kind",
     "inspect_frame",
     "next_video",
+    "open_tabs",
     "shown",
     "step_search",
     "step_settle",
@@ -82,6 +83,7 @@ def make_player(
     - ``find_kind``: the kind of failure to search in all videos of a run (``kind``, ``run``).
     - ``inspect_frame``: the frame to inspect (``frame``), answered by the document's event ``stepscope:inspection``.
     - ``step_search``, ``step_settle``, ``step_videos``: the next (``by`` 1) or previous (-1) entry of a list to open.
+    - ``open_tabs``: the page's ``tab``, and its ``view`` or None, to which Back leads.
     - ``next_video``: the video after which the next one of a queue is opened (``video_id``, ``run``, ``reviewer``).
     """
 

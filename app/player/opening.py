@@ -66,15 +66,16 @@ class InPlayer:
     def wire_steps(
         self, of: Literal["search", "settle", "videos"], step: Callable[..., Any], inputs: list[Any], view: Any
     ) -> None:
-        """Register the handler by which the player goes through the list ``of``.
+        """Register the handler by which the player goes through the list ``of``; ``read_step`` reads its event.
 
-        ``step`` takes -1 or 1 before the inputs. A key that is pressed while a moment opens counts after it.
+        A key that is pressed while a moment opens counts after it.
         """
+        wire(getattr(self.view.run.player, f"step_{of}"), step, inputs, view, trigger_mode="always_last", **self.ends)
 
-        def handle(event: gr.EventData, *values: Any) -> Any:
-            return step(1 if read_event(event, "by") == 1 else -1, *values)
 
-        wire(getattr(self.view.run.player, f"step_{of}"), handle, inputs, view, trigger_mode="always_last", **self.ends)
+def read_step(event: gr.EventData) -> int:
+    """Return whether the next (1) or previous (-1) entry of a list is to open."""
+    return 1 if read_event(event, "by") == 1 else -1
 
 
 def choose_bundled(context: AppContext, live: LiveRun | None, name: str | None) -> PlayerView:

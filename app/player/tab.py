@@ -184,7 +184,7 @@ def wire_runs(context: AppContext, batches: BatchContext, tab: PlayerTab, *, pag
 
     def open_page(live: Any, chosen: Any, request: gr.Request) -> Any:
         view = opening.open_link(context, batches, live, chosen, dict(request.query_params))
-        return view._replace(tabs=gr.skip())  # the player's script opens the tab of the address
+        return view._replace(tabs=gr.skip())  # that of the address is opened
 
     def release_recording(request: gr.Request) -> None:
         closed = read_state(page, live, request.session_hash)

@@ -1,7 +1,7 @@
 // Creates a player: its parts, their listeners, and the server's first value.
 
 import { updateSound } from "./lanes/sound.js";
-import { mountAddress, openTabsOfAddress, receive } from "./address.js";
+import { mountAddress, awaitTabsOfAddress, receive } from "./address.js";
 import { layout, paint, requestPaint, reveal, setView, updateCounts } from "./timeline/chart.js";
 import { mountCommands } from "./commands.js";
 import { mountCorrections } from "./review/corrections.js";
@@ -95,9 +95,9 @@ export function mount(host) {
   exposeFrame(player);
   player.root.unpacked = () => player.data; // for tests: a streaming run must unpack like the whole run
   player.root.inspect = () => inspect(player);
+  if (!player.settings.hint) awaitTabsOfAddress(player);
   player.watch("value", () => receive(player, player.props.value));
   receive(player, player.props.value);
-  if (!player.settings.hint) openTabsOfAddress(player);
   drawReview(player);
   sendWaiting(player);
   tick(player);

@@ -36,7 +36,8 @@ export function drawListPlace(player) {
   line.hidden = !place;
   if (!place) return;
   const isSearch = place.of === "search",
-    words = `${isSearch ? "Moment " : ""}${place.number} of ${place.total} ${isSearch ? "of the search " : "to settle"}`,
+    [before, after] = isSearch ? ["Moment ", "of the search "] : ["", "to settle"],
+    words = `${before}${place.number} of ${place.total} ${after}`,
     title = "Let N and P go to the failures of this video again";
   const leave = () => {
     delete player.data.landing.place;

@@ -115,8 +115,9 @@ class Address {
     this.linkedEvent = this.linkAtStart.event ?? null; // null once it is shown
     this.wantsScoring = this.linkAtStart.score === "corrected"; // until it is
     this.chosen = null; // the address of a video without a run
-    [this.lastWriteMs, this.lastPushMs, this.viewClickMs] = [0, -Infinity, -Infinity];
-    this.wantedTab = this.wantedView = null; // the view of the address until it is open
+    this.lastWriteMs = 0;
+    this.awaited = null; // the page's tab and view that the server opens, until they are drawn
+    this.isAnswered = false; // whether the server's first value was received
     this.wholeRun = null; // the run in the address that was shown last, not streaming: Back returns to it
     this.isCompareShown = false; // whether a second run was shown
     this.isLeaving = false; // whether Back reloads the page: an address written now would drop those of Forward

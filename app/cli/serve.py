@@ -44,7 +44,8 @@ from stepscope.app.page import build_page
 from stepscope.app.player.component import CSS as PLAYER_CSS
 from stepscope.app.player.component import MODULES
 from stepscope.app.player.opening import choose_bundled
-from stepscope.app.review_store.store import check_store_location, open_store
+from stepscope.app.review_store.database import check_store_location
+from stepscope.app.review_store.store import open_store
 from stepscope.app.server import gradio_patches
 from stepscope.app.server.guard import RequestGuard
 from stepscope.app.server.hosts import HostRules

@@ -14,8 +14,8 @@ export function linkOf(row) {
   return `?${new URLSearchParams({ video: row.id, ...moment })}`;
 }
 
-// Shows a video from its data as text, of a `moment` of the story or of the table; returns the status.
-export async function openVideo(rows, row, text, moment) {
+// Shows a video from its data as text, of a `moment` of the story or of the table; returns the player and the status.
+export function openVideo(rows, row, text, moment) {
   const link = new URLSearchParams(location.search),
     isMoment = link.has("t") || link.has("event");
   if (!isMoment) history.replaceState(null, "", linkOf(row));
@@ -33,11 +33,12 @@ export async function openVideo(rows, row, text, moment) {
   };
   const trigger = (name, detail) => events[name]?.(detail);
   const settings = { video_id: "video", can_run: false, can_review: false, verdicts: [], plotly_url: "plotly.min.js" };
-  mount({ element: player, trigger, props: { value: text }, settings, server: {}, watch() {} });
+  const mounted = mount({ element: player, trigger, props: { value: text }, settings, server: {}, watch() {} });
   previewLinked(link);
-  return moment
+  const status = moment
     ? `${row.id}, ${clockText(packed.duration_s, 0)}. Space plays and pauses.`
     : describe(row, packed, link, isMoment);
+  return { player: mounted, status };
 }
 
 // Returns the address of a video in which browsers can seek: without range requests, as on `python -m http.server`,

@@ -171,15 +171,15 @@ function drawToken(token) {
   ]);
 }
 
+// Shows the answer to a request, unless a later one has been made.
+export function receiveInspection(player, found) {
+  if (!player.inspection.asked || !isAnswerTo(found, player.inspection.asked)) return;
+  player.inspection.asked = null;
+  player.inspection.found = found;
+  if (player.find("inspection").open) drawInspection(player, found.frame);
+}
+
 export function mountInspection(player) {
-  player.listen(document, "stepscope:inspection", ({ detail }) => {
-    const found = detail ? JSON.parse(detail) : null;
-    // the answer to an earlier request
-    if (!found || !player.inspection.asked || !isAnswerTo(found, player.inspection.asked)) return;
-    player.inspection.asked = null;
-    player.inspection.found = found;
-    if (player.find("inspection").open) drawInspection(player, found.frame);
-  });
   player.listen("inspection", "close", () => player.focus());
   // a click beside it
   player.listen("inspection", "click", ({ target, currentTarget }) => target === currentTarget && target.close());

@@ -2,7 +2,7 @@
 
 import { updateAddress } from "../address.js";
 import { GUTTER, MARGIN } from "../timeline/axis.js";
-import { setView } from "../timeline/chart.js";
+import { followTask, setView } from "../timeline/chart.js";
 import { clockText, frameAt, gridFrame } from "../state/data.js";
 import { drawNowPanel } from "../panels/now_panel.js";
 import { currentEvent } from "../review/opinions.js";
@@ -20,6 +20,7 @@ export function tick(player) {
   if (!player.element.isConnected) return player.listeners.abort();
   player.video.refresh();
   updateAddress(player);
+  followTask(player);
   if (player.video.isPaused) player.sleeping = setTimeout(() => tick(player), SLEEP_MS);
   else requestAnimationFrame(() => tick(player));
   updatePlayhead(player);

@@ -137,7 +137,7 @@ export function addTurn(player) {
 
 // Passes a question or an answer of the panel beside the player to the reference: as a new turn, whose form Enter
 // submits, or as the text of the assistant turn that is nearest in time.
-function proposeTurn(player, { as, text, time_s }) {
+export function proposeTurn(player, { as, text, time_s }) {
   if (!player.settings.can_review) return; // the player of live sessions
   if (!player.layer) return setStatus(player, missingLayerText(player));
   player.video.pause();
@@ -208,7 +208,6 @@ export function drawCorrection(player, event) {
 }
 
 export function mountCorrections(player) {
-  player.listen(document, "stepscope:propose", ({ detail }) => proposeTurn(player, detail));
   mountSpans(player, (span) => finishSpan(player, span));
   mountTemplates(player, player.find("edited"), () => correctableTurn(player, currentEvent(player))?.role);
   mountTemplates(player, player.find("addedText"), () => player.find("addedRole").value);

@@ -39,10 +39,16 @@ export function refreshCounts(player) {
   redrawPlayhead(player);
 }
 
+// Compares the task's inputs again, which Gradio changes without an event of the page.
+export function followTask(player) {
+  if (player.data && isTaskChanged(player) !== player.isTaskChanged) updateCounts(player);
+}
+
 export function updateCounts(player) {
   const names = countedNames(player.data);
   player.shown.counts = Object.fromEntries(names.map((name) => [name, countsFor(player, name).extend()]));
-  const changed = isTaskChanged(player) && "Goal, steps or user turns have changed since this run: press Run.";
+  player.isTaskChanged = isTaskChanged(player);
+  const changed = player.isTaskChanged && "Goal, steps or user turns have changed since this run: press Run.";
   player.find("counts").textContent = [previewText(player), changed].filter(Boolean).join(" ");
   if (player.tab === "curves") drawCurves(player, player.find("curves"), player.data);
 }

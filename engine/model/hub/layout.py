@@ -7,9 +7,8 @@ from stepscope.engine.decisions.policies import find_policy
 from stepscope.engine.errors import CheckpointError
 from stepscope.engine.model.files.checkpoint_files import ADAPTER_CONFIG, HEADS_FILE, read_object, read_text
 
-ANY_SIZE: Final = ("qwen2_vl", "qwen2_5_vl", "qwen3_vl")
 DEFAULT_PIXELS: Final = 224 * 224
-"""Most pixels of a frame for such a model, unless ``--frame-pixels`` sets them."""
+"""Most pixels of a frame for a model that takes images of any size, unless ``--frame-pixels`` sets them."""
 _UNTRAINED_POLICY: Final = "answer"
 TRAINING_FILE: Final = "stepscope.json"
 """Names the policy that a model was trained for, as ``decision_policy``."""

@@ -71,7 +71,7 @@ def load_hub_model(
 def _read_frames(folder: Path, config: Any, frame_pixels: int | None) -> tuple[FrameFormat, FrameProcessor]:
     """Return the format of frames, and the image processor in a folder, which prepares them."""
     frames = read_format(config, frame_pixels)
-    processor = FrameProcessor(folder, frames.model_type, side=frames.side, is_video=frames.is_video)
+    processor = FrameProcessor(folder, side=frames.side, is_video=frames.is_video, resizing=frames.resizing)
     fewest = 0 if frames.side else processor.min_pixels
     if fewest > frames.pixels:
         warnings.warn(

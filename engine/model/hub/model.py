@@ -83,8 +83,7 @@ class HubModel(VisionLanguageModel):
     def encode_images(self, pixel_values: Tensor) -> Tensor:
         """Encode normalised images ``[B, 3, H, W]`` as features ``[B, I, F]`` or ``[B, rows, columns, F]``."""
         body = self.vlm.model
-        if self.frame_format.model_type in ("idefics3", "smolvlm"):
-            # ``get_image_features`` drops images whose normalised pixels are all 0
+        if self.frame_format.has_plain_tower:
             patches = body.vision_model(pixel_values=pixel_values.to(self.dtype)).last_hidden_state
             connected: Tensor = body.connector(patches)
             return connected

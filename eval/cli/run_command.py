@@ -8,8 +8,9 @@ import sys
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from itertools import chain
+from typing import Any, Final
 
 from tqdm import tqdm
 
@@ -31,6 +32,8 @@ from stepscope.eval.runs.folder import RunFolder
 from stepscope.eval.runs.tracking import import_trackio, open_tracker
 from stepscope.eval.runs.worker_messages import Progress, WorkerConfig
 
+_WORKER_FIELDS: Final = frozenset(field.name for field in fields(WorkerConfig))
+
 
 def run(options: RunOptions) -> int:
     """Stream every video of a split, write the run folder and the scores; return 1 if a video failed."""
@@ -38,7 +41,7 @@ def run(options: RunOptions) -> int:
     if not split.entries:
         raise ValueError(f"{options.split} holds no videos, so there is nothing to score")
     config = options.stream_config(speak_threshold=options.speak_threshold, update_threshold=options.update_threshold)
-    worker_config = make_worker_config(options, config, live=options.teacher_forced, batch_size=options.batch_size)
+    worker_config = make_worker_config(options, config, live=options.teacher_forced)
     name_unused_rate(options, split)
     if options.estimate is not None:
         return _estimate(split, worker_config, options)
@@ -118,20 +121,9 @@ def _show_progress(events: Iterable[FinishedVideo | Progress], *, dtype: str) ->
                 bar.write(f"failed: {event.record.video_id}: {event.record.error}", file=sys.stderr)
 
 
-def make_worker_config(
-    options: StreamOptions, config: StreamConfig, *, live: bool = False, batch_size: int | None = None
-) -> WorkerConfig:
+def make_worker_config(options: StreamOptions, config: StreamConfig, *, live: bool = False) -> WorkerConfig:
     """Return the settings of workers; ``config`` gets the policy of a checkpoint without trained heads."""
     trained = find_policy_of(options.checkpoint, heads=options.heads)
-    return WorkerConfig(
-        checkpoint=options.checkpoint,
-        heads=options.heads,
-        quantize=options.quantize,
-        frame_pixels=options.frame_pixels,
-        dtype=options.dtype,
-        config=fit_policy(config, trained, name=options.checkpoint),
-        live=live,
-        features=options.features,
-        hardware_decoding=options.hardware_decoding,
-        batch_size=batch_size,
-    )
+    # an option of the workers has the name of its field; --config alone is a file
+    named: dict[str, Any] = {name: value for name, value in vars(options).items() if name in _WORKER_FIELDS}
+    return WorkerConfig(**{**named, "config": fit_policy(config, trained, name=options.checkpoint), "live": live})

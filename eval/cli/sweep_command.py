@@ -111,7 +111,7 @@ def _read_axis(text: str | None, signal: TracedSignal) -> tuple[float, ...]:
 
 
 def _sweep(split: Split, options: SweepOptions) -> _Swept:
-    worker_config = make_worker_config(options, options.stream_config(), batch_size=options.batch_size)
+    worker_config = make_worker_config(options, options.stream_config())
     policy = worker_config.config.policy
     if options.update and not policy.has_updates:
         raise ValueError(f"{options.checkpoint} decides by {policy.name}, without an update threshold; omit --update")

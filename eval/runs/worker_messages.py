@@ -3,9 +3,9 @@
 No library of the model is imported, so that a process which only leads workers starts early.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import ClassVar, Final
+from typing import Any, ClassVar, Final
 
 from stepscope.engine.config import HardwareDecoding, Quantization, StreamConfig
 from stepscope.engine.records import FrameOutput
@@ -16,6 +16,8 @@ REPORT_INTERVAL_S: Final = 0.25
 """Time between two progress reports."""
 USAGE_INTERVAL_S: Final = 0.5
 """Time between two measurements of tokens and memory."""
+CHANGED_SETTINGS: Final = ("quantize", "hardware_decoding")
+"""Fields of ``WorkerConfig`` that ``run.json`` has only where they are not the default."""
 HEAD_START_FRAMES: Final = 128
 """Frames that the first video streams before others share its passes: it is finished early, or has an error early."""
 
@@ -128,6 +130,11 @@ class WorkerConfig:
     def __post_init__(self) -> None:
         if self.batch_size is not None and self.batch_size < 1:
             raise ValueError(f"batch_size must be at least 1; got {self.batch_size}")
+
+    def changed_settings(self) -> dict[str, Any]:
+        """Return those of ``CHANGED_SETTINGS`` that are not the default."""
+        named = {field.name: field.default for field in fields(self) if field.name in CHANGED_SETTINGS}
+        return {name: value for name, default in named.items() if (value := getattr(self, name)) != default}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

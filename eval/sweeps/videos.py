@@ -132,12 +132,7 @@ def sweep_videos(
     walks, ready = dict[Recording, _Walk](), deque[Recording]()
     num_cores = count_cores(num_sharing=num_sharing)
     with EncoderPool(checkpoint, num_cores=num_cores, num_videos=batch_size) as pool:
-        features = SampleFeatures(
-            checkpoint=checkpoint,
-            folder=worker_config.features,
-            hardware=worker_config.hardware_decoding,
-            encode_frames=pool.encode,
-        )
+        features = SampleFeatures.of_run(checkpoint, worker_config, pool.encode)
 
         def next_recordings() -> Iterator[Recording | None]:
             while True:

@@ -92,12 +92,7 @@ class _VideoRuns:
     ) -> None:
         self._streamer, self._checkpoint = streamer, streamer.checkpoint
         self._config = worker_config
-        self._features = SampleFeatures(
-            checkpoint=self._checkpoint,
-            folder=worker_config.features,
-            hardware=worker_config.hardware_decoding,
-            encode_frames=pool.encode,
-        )
+        self._features = SampleFeatures.of_run(self._checkpoint, worker_config, pool.encode)
         self._device, self._batch_size = device, batch_size
         self._videos: dict[str, _Video] = {}
         self._clock = SharedClock()

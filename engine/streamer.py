@@ -3,7 +3,8 @@
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
-from itertools import repeat
+from functools import partial
+from itertools import islice
 
 from stepscope.engine.config import StreamConfig
 from stepscope.engine.control.drafter import ResponseMemory
@@ -34,7 +35,9 @@ class Streamer:
         self.checkpoint = checkpoint
         self.config = config or StreamConfig()
         self.memory = ResponseMemory()
-        self._num_passes, self._ended_counts, self._active = 0, PassCounts(), list[ActiveStream]()
+        self._num_passes = 0
+        self._ended_counts = PassCounts()
+        self._active = list[ActiveStream]()
         if self.config.max_seq_len > checkpoint.model.max_context:
             raise ValueError(
                 f"max_seq_len is {self.config.max_seq_len}, but the model has positions for "
@@ -90,38 +93,31 @@ class Streamer:
     def _run_many(
         self, queue: Iterator[StreamRequest | None], max_batch_size: int, graph_runner: CudaGraphRunner | None
     ) -> Generator[StreamEvent]:
-        streams: list[ActiveStream] = []
+        streams = list[ActiveStream]()
         try:
             while True:
-                yield from self._fill(streams, queue, max_batch_size, graph_runner)
+                # Schedule: the next videos take the free rows. All are opened, so that all decode, before the first
+                # waits for a frame. One that ends without a pass makes room for another; None is none available yet.
+                has_ended = True
+                while has_ended:
+                    num_old = len(streams)
+                    for video in islice(iter(partial(next, queue, None), None), max_batch_size - num_old):
+                        streams.append(self._open(video, graph_runner))
+                    new = streams[num_old:]
+                    yield from self._advance(new, [None] * len(new))
+                    has_ended = not all(stream.request for stream in new)
+                    streams = [stream for stream in streams if stream.request]
                 if not streams:
                     return
+                # Run: one pass for the requests of all streams.
                 self._num_passes += 1
-                yield from self._advance(streams, streams, forward_streams(streams, graph_runner))
+                results = forward_streams(streams, graph_runner)
+                # Postprocess: each stream takes its result, up to its next request or its end.
+                yield from self._advance(streams, results)
+                streams = [stream for stream in streams if stream.request]
         finally:
             for stream in streams:
                 self._end(stream)
-
-    def _fill(
-        self,
-        streams: list[ActiveStream],
-        queue: Iterator[StreamRequest | None],
-        max_batch_size: int,
-        graph_runner: CudaGraphRunner | None,
-    ) -> Generator[StreamEvent]:
-        """Open the next videos and advance each up to its first pass; one that ends at once makes room for another."""
-        has_ended = True
-        while has_ended and len(streams) < max_batch_size:
-            num_old = len(streams)
-            for video in queue:
-                if video is None:  # none is available yet
-                    break
-                streams.append(self._open(video, graph_runner))
-                if len(streams) == max_batch_size:
-                    break
-            new = streams[num_old:]
-            yield from self._advance(streams, new, repeat(None))
-            has_ended = len(streams) < num_old + len(new)  # its end may bring the next video
 
     def _open(self, video: StreamRequest, graph_runner: CudaGraphRunner | None) -> ActiveStream:
         stream = ActiveStream(
@@ -146,15 +142,12 @@ class Streamer:
         """Tokens in the KV caches of all streams under way."""
         return sum(stream.runner.cache.length for stream in self._active)
 
-    def _advance(
-        self, streams: list[ActiveStream], advanced: Sequence[ActiveStream], answers: Iterable[Answer]
-    ) -> Generator[StreamEvent]:
-        """Send some of the streams each its answer; yield their events, and end those that request nothing more."""
-        for stream, answer in zip(advanced, answers, strict=False):
+    def _advance(self, streams: Sequence[ActiveStream], answers: Sequence[Answer]) -> Generator[StreamEvent]:
+        """Send each stream its answer; yield the events, and end the streams that request nothing more."""
+        for stream, answer in zip(streams, answers, strict=True):
             yield from stream.advance(answer)
             if stream.request is None:
                 self._end(stream)
-        streams[:] = [stream for stream in streams if stream.request]
 
     def _end(self, stream: ActiveStream) -> None:
         if stream in self._active:

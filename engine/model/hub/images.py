@@ -1,19 +1,23 @@
 """How a model takes a frame: its size, its patches, and the text that its processor writes around it."""
 
 import math
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 from torch import Tensor
 
 from stepscope.engine.errors import CheckpointError
-from stepscope.engine.model.hub.families import FAMILIES, HubFamily
+from stepscope.engine.model.hub.families import FAMILIES
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FrameFormat(HubFamily):
-    """How frames become the inputs of the vision tower of one model."""
+class FrameFormat:
+    """How frames become the inputs of a vision tower. Digests of encoders have all fields."""
 
+    model_type: str
+    is_video: bool = False
+    opening: str = ""
+    closing: str = ""
     side: int = 0
     """Side of the square image, in pixels; 0 for a model that takes images of any size."""
     pixels: int = 0
@@ -88,13 +92,14 @@ def read_format(config: Any, frame_pixels: int | None) -> FrameFormat:
     ``frame_pixels`` are the most pixels of an image of any size; None for a model with one size. Raises
     ``CheckpointError`` if they are too few for a token.
     """
-    family = asdict(FAMILIES[str(config.model_type)])
+    family = FAMILIES[str(config.model_type)]
+    kept = {name: getattr(family, name) for name in ("model_type", "is_video", "opening", "closing")}
     vision = config.vision_config
     if frame_pixels is None:
         side = vision.image_size if isinstance(vision.image_size, int) else vision.image_size[0]
-        return FrameFormat(**family, side=side)
+        return FrameFormat(**kept, side=side)
     frame_format = FrameFormat(
-        **family,
+        **kept,
         pixels=frame_pixels,
         patch=vision.patch_size,
         merge=vision.spatial_merge_size,

@@ -17,6 +17,7 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from stepscope.engine.model.files.image_processors import FrameProcessor
+from stepscope.engine.model.hub.families import FAMILIES
 from stepscope.engine.model.hub.images import FrameFormat
 from stepscope.engine.model.kv_cache import KVCache
 from stepscope.engine.model.vision_language import VisionLanguageModel
@@ -83,7 +84,7 @@ class HubModel(VisionLanguageModel):
     def encode_images(self, pixel_values: Tensor) -> Tensor:
         """Encode normalised images ``[B, 3, H, W]`` as features ``[B, I, F]`` or ``[B, rows, columns, F]``."""
         body = self.vlm.model
-        if self.frame_format.has_plain_tower:
+        if FAMILIES[self.frame_format.model_type].has_plain_tower:
             patches = body.vision_model(pixel_values=pixel_values.to(self.dtype)).last_hidden_state
             connected: Tensor = body.connector(patches)
             return connected

@@ -36,6 +36,7 @@ COMMANDS = {
     "note": _command("write the notes of a run", "cli.options:NoteOptions", "run_tables:write_note"),
     "score": _command("score a run folder again", "cli.options:RescoreOptions", "finished_runs:score"),
     "schema": _command("print the JSON Schema of run folders", "cli.options:SchemaOptions", "run_tables:print_schema"),
+    "bench": _command("measure the streaming speed", "cli.bench:BenchOptions", "bench:bench"),
     "live": _command("stream a camera, a URL or a file live", "cli.options:LiveCommandOptions", "live:live"),
     "recover": _command("complete the recording of a killed session", "cli.options:RecoverOptions", "live:recover"),
     "metrics": _command(

@@ -1,27 +1,15 @@
-"""The commands of the engine: ``run`` and ``encode`` on a video, ``bench`` on a split."""
+"""The commands of the engine: ``run`` and ``encode`` on a video."""
 
-import json
 import sys
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Final, TypeVar
 
-import torch
 from tqdm import tqdm
 
-from stepscope.engine.bench.modes import (
-    CLOSE_MARGIN,
-    HEADING,
-    format_row,
-    list_modes,
-    measure,
-    read_videos,
-    stream_in_float32,
-)
-from stepscope.engine.cli.options import BenchOptions, EncodeOptions, ModelOptions, RunOptions, TaskOptions
-from stepscope.engine.config import StreamConfig
+from stepscope.engine.cli.options import EncodeOptions, ModelOptions, RunOptions, TaskOptions
 from stepscope.engine.control.branch_files import read_branch
 from stepscope.engine.control.task import Task, find_late_turns
 from stepscope.engine.dialogue import parse_steps, parse_user_turn
@@ -158,40 +146,3 @@ def load_checkpoint(options: ModelOptions, *, dtype: str | None = None) -> Check
         quantize=options.quantize,
         frame_pixels=options.frame_pixels,
     )
-
-
-def bench(options: BenchOptions) -> None:
-    """Print the speed of each streaming mode on a split; JSON last."""
-    for name in ("batch_size", "repeats"):
-        number = getattr(options, name)
-        if number < 1:
-            raise ValueError(f"--{name.replace('_', '-')} must be at least 1; got {number}")
-    checkpoint, config = load_checkpoint(options), StreamConfig()
-    videos = read_videos(options.split, checkpoint)
-    reference, model, threads = None, checkpoint.model, torch.get_num_threads()
-    dtype = checkpoint.dtype_name
-    print(
-        f"{checkpoint.name} in {dtype} on {model.device}, {format_count(threads, 'thread')}; "
-        f"{format_count(len(videos), 'encoded video')}"
-    )
-    if model.dtype != torch.float32:
-        exact = load_checkpoint(options, dtype="float32")
-        reference = stream_in_float32(exact, read_videos(options.split, exact), config, rows=options.batch_size)
-        del exact
-        print(f"compared with float32; a close decision is one within {CLOSE_MARGIN} of its threshold there")
-    print(HEADING)
-    rows = []
-    table = list_modes(config, rows=options.batch_size, graphs=checkpoint.graphs is not None)
-    for row in measure(checkpoint, videos, table, repeats=options.repeats, reference=reference):
-        rows.append(asdict(row))
-        print(format_row(row), flush=True)
-    record = {
-        "checkpoint": checkpoint.name,
-        "compared_with": "float32" if reference else table[0].name,
-        "device": str(model.device),
-        "threads": threads,
-        "dtype": dtype,
-        "near": CLOSE_MARGIN,
-        "modes": rows,
-    }
-    print(json.dumps(record))

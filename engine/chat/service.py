@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Generic, Protocol, TypeVar
 
 from stepscope.engine.chat.answering import AnswerDelta, AnswerEnd, AnswerEvent, Prefilled
-from stepscope.engine.chat.pool import Ticket, Worker, WorkerPool
+from stepscope.engine.chat.pool import PoolWorker, Ticket, WorkerPool
 from stepscope.engine.errors import EngineError
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ PLACE_INTERVAL_S: Final = 0.5
 """Time between two reports of the place in the queue, unless it changes."""
 
 
-class AnsweringWorker(Worker, Protocol):
+class AnsweringWorker(PoolWorker, Protocol):
     """A worker of a pool that answers prompts."""
 
     def answer(

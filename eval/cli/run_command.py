@@ -18,7 +18,7 @@ from stepscope.engine.config import StreamConfig
 from stepscope.engine.model.checkpoint_folder import UNTRAINED_SILENCE, find_policy_of, fit_policy
 from stepscope.engine.plurals import format_count, format_memory
 from stepscope.engine.records import is_decision
-from stepscope.eval.cli.options import RunOptions, StreamOptions
+from stepscope.eval.cli.options import EvalOptions, StreamOptions
 from stepscope.eval.cli.tables import BAR_DELAY_S, make_score_settings, name_unused_rate, write_scores
 from stepscope.eval.data.loading import read_split
 from stepscope.eval.data.samples import Split
@@ -35,7 +35,7 @@ from stepscope.eval.runs.worker_messages import Progress, WorkerConfig
 _WORKER_FIELDS: Final = frozenset(field.name for field in fields(WorkerConfig))
 
 
-def run(options: RunOptions) -> int:
+def run(options: EvalOptions) -> int:
     """Stream every video of a split, write the run folder and the scores; return 1 if a video failed."""
     split = read_split(options.split, videos=options.videos)
     if not split.entries:
@@ -71,7 +71,7 @@ def run(options: RunOptions) -> int:
     return 1 if scored.errors else 0
 
 
-def _estimate(split: Split, worker_config: WorkerConfig, options: RunOptions) -> int:
+def _estimate(split: Split, worker_config: WorkerConfig, options: EvalOptions) -> int:
     """Print what a run would cost, extrapolated from a part of it."""
     seconds = options.estimate or 0.0
     if not 0 < seconds < math.inf:

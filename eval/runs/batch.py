@@ -80,7 +80,7 @@ def run_batch(
                 graphs[record.graphs] = None
                 yield FinishedVideo(record=record, is_kept=True)
         _write_graphs(folder, settings, graphs)
-        counter = _ProgressCounter(pending, num_videos=len(samples))
+        counter = _FrameCounter(pending, num_videos=len(samples))
         yield counter.progress(())
         with closing(run_scheduler(pending, backend)) as events:
             for event in events:
@@ -199,7 +199,7 @@ def open_backend(devices: str, worker_config: WorkerConfig) -> AbstractContextMa
     return nullcontext(make_process_pool(worker_config, specs))
 
 
-class _ProgressCounter:
+class _FrameCounter:
     """Counts finished videos and frames."""
 
     def __init__(self, samples: Iterable[Sample], *, num_videos: int) -> None:

@@ -37,8 +37,7 @@ from stepscope.engine.model.published.model import LlamaAssistant
 from stepscope.engine.model.smolvlm import StreamingModel
 from stepscope.engine.model.vision_language import VisionLanguageModel
 from stepscope.engine.records import Step
-from stepscope.engine.stream import StreamRequest
-from stepscope.engine.streamer import Streamer
+from stepscope.engine.stream import Streamer, StreamRequest
 
 _SIZES = (
     *("hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads", "num_key_value_heads"),

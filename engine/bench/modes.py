@@ -17,8 +17,7 @@ from stepscope.engine.config import StreamConfig
 from stepscope.engine.decisions.policies import Signal
 from stepscope.engine.model.checkpoint import Checkpoint
 from stepscope.engine.records import FrameOutput
-from stepscope.engine.stream import StreamRequest
-from stepscope.engine.streamer import Streamer
+from stepscope.engine.stream import Streamer, StreamRequest
 
 Results = dict[str, list[FrameOutput]]
 CLOSE_MARGIN = 0.01

@@ -31,7 +31,7 @@ from stepscope.engine.records import (
     write_outputs,
 )
 from stepscope.engine.replay import Recording
-from stepscope.engine.streamer import Streamer
+from stepscope.engine.stream import Streamer
 from stepscope.engine.video.hardware import check_hardware, find_decoding_device
 from stepscope.engine.video.reader import probe, read_frames
 

@@ -16,7 +16,7 @@ from stepscope.engine.model.checkpoint import Checkpoint
 from stepscope.engine.model.features.encoder_pool import EncoderPool, count_cores
 from stepscope.engine.records import FrameOutput
 from stepscope.engine.replay import Recording, run_recordings
-from stepscope.engine.streamer import Streamer
+from stepscope.engine.stream import Streamer
 from stepscope.eval.data.samples import Sample, build_task, describe_other_end
 from stepscope.eval.matching.turns import Encode
 from stepscope.eval.metrics.decisions import DecisionCounts

@@ -19,8 +19,7 @@ from stepscope.engine.model.checkpoint import Checkpoint
 from stepscope.engine.model.features.encoder_pool import EncoderPool
 from stepscope.engine.model.features.frame_encoder import FrameFeatures
 from stepscope.engine.records import FrameOutput
-from stepscope.engine.stream import StreamEvent, StreamRequest
-from stepscope.engine.streamer import Streamer
+from stepscope.engine.stream import Streamer, StreamEvent, StreamRequest
 from stepscope.eval.data.samples import Sample, build_task, describe_other_end
 from stepscope.eval.metrics.matched_video import LiveCounts
 from stepscope.eval.metrics.videollm_online import count_live

@@ -17,7 +17,7 @@ from stepscope.engine.inference.runner import embed_inputs, evict_tokens
 from stepscope.engine.loading import load_model
 from stepscope.engine.model.hub.images import FrameFormat
 from stepscope.engine.model.kv_cache import KVCache
-from stepscope.engine.streamer import Streamer
+from stepscope.engine.stream import Streamer
 from tests.support.streams.hub import write_hub
 from tests.support.streams.hub_runs import NUM_FRAMES, STEPS, TASK, hub_parts, make_frames, run_traced, settings, spell
 from tests.support.streams.streams import decided, probs

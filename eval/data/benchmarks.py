@@ -77,11 +77,6 @@ def list_decisions(content: Fields) -> list[Fields]:
     return found
 
 
-def is_omnipro(fields: Fields) -> bool:
-    """Whether a record is a sample of OmniPro."""
-    return fields.has_list("ground_truth") and fields.has("task") and fields.has("duration")
-
-
 def read_omnipro(fields: Fields) -> Sample:
     """Read one sample: a reference at each trigger. Raises ``ValueError`` naming the field."""
     question = fields.read_text("question")
@@ -93,11 +88,6 @@ def read_omnipro(fields: Fields) -> Sample:
         text = next((str(value) for value in texts if isinstance(value, str | int) and str(value).strip()), question)
         turns.append(Turn(time_s=_read_clock(one, name), role="assistant", text=text))
     return _make_sample(fields, fields.read_text("id"), fields.read_text("video_path"), "duration", turns)
-
-
-def is_cooking(fields: Fields) -> bool:
-    """Whether a record is a video of Qualcomm Interactive Cooking."""
-    return fields.has_list("output_texts") and fields.has_list("output_timestamps")
 
 
 def read_cooking(fields: Fields) -> Sample:
@@ -146,11 +136,6 @@ def _make_sample(fields: Fields, video_id: str, path: str, length: str, turns: l
         goal=goal,
         turns=tuple(sorted(turns, key=turn_order)),
     )
-
-
-def is_gold(fields: Fields) -> bool:
-    """Whether a record has the form of a gold answer."""
-    return fields.has("question_id") and fields.has_list("answer")
 
 
 def read_gold(fields: Fields) -> Sample:
@@ -225,11 +210,6 @@ _CLOCK_AHEAD_S: Final = 28_800.0
 _FIRST_NS: Final = 10**17
 """Times below, of 1973, are no nanoseconds on the clock."""
 _AROUND_NAME: Final = re.compile("First up are |Moving on to |!")
-
-
-def is_qevd(fields: Fields) -> bool:
-    """Whether a record is a workout of QEVD."""
-    return fields.has("long_range_video_file") and fields.has("video_timestamps")
 
 
 def read_qevd(fields: Fields, folder: Path) -> tuple[Sample, ...]:

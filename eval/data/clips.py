@@ -111,11 +111,6 @@ def _find_end(fields: Fields, fps: float) -> int:
     return frame_at(max(times, default=0.0), fps) + 1
 
 
-def is_clip(fields: Fields) -> bool:
-    """Whether a record is a DST training clip."""
-    return fields.has("dst") or fields.has("inferred_goal")
-
-
 def read_clip(fields: Fields, extent: Extent) -> Sample:
     """Read a DST training clip. Raises ``ValueError`` naming the field."""
     steps = _read_steps(fields)

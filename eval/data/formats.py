@@ -8,18 +8,14 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from stepscope.eval.data.benchmarks import (
-    is_cooking,
     is_egoproactive,
-    is_gold,
-    is_omnipro,
-    is_qevd,
     read_cooking,
     read_egoproactive,
     read_gold,
     read_omnipro,
     read_qevd,
 )
-from stepscope.eval.data.clips import Extent, is_clip, read_clip, read_dialogue, read_extent
+from stepscope.eval.data.clips import Extent, read_clip, read_dialogue, read_extent
 from stepscope.eval.data.json_fields import Fields
 from stepscope.eval.data.samples import Sample
 
@@ -34,9 +30,9 @@ class SplitFormat(NamedTuple):
     """Name in messages and on the page."""
     fields: str
     """The fields that recognise it, in the words of a message."""
-    matches: Callable[[Fields], bool]
     read: Callable[[Fields, Path], ReadSamples]
     """Reads a record of a split in a folder, where QEVD has its times. Raises ``ValueError`` naming the field."""
+    matches: Callable[[Fields], bool]
 
 
 def _whole(read: Callable[[Fields], Sample]) -> Callable[[Fields, Path], ReadSamples]:
@@ -44,11 +40,7 @@ def _whole(read: Callable[[Fields], Sample]) -> Callable[[Fields, Path], ReadSam
 
 
 def _part(read: Callable[[Fields, Extent], Sample]) -> Callable[[Fields, Path], ReadSamples]:
-    def read_part(fields: Fields, _: Path) -> ReadSamples:
-        extent = read_extent(fields)
-        return [(read(fields, extent), extent)]
-
-    return read_part
+    return lambda fields, _: [(read(fields, extent := read_extent(fields)), extent)]
 
 
 def _read_workout(fields: Fields, folder: Path) -> ReadSamples:
@@ -57,19 +49,39 @@ def _read_workout(fields: Fields, folder: Path) -> ReadSamples:
 
 # The first match counts: DST clips and gold answers have a "conversation", too.
 SPLIT_FORMATS: Final = (
-    SplitFormat("ProactiveVideoQA", '"question_id" and "answer"', is_gold, _whole(read_gold)),
-    SplitFormat("EgoProactive", '"video_intervals" and "answers"', is_egoproactive, _whole(read_egoproactive)),
-    SplitFormat("OmniPro", '"ground_truth", "task" and "duration"', is_omnipro, _whole(read_omnipro)),
     SplitFormat(
-        "Qualcomm Interactive Cooking", '"output_texts" and "output_timestamps"', is_cooking, _whole(read_cooking)
+        "ProactiveVideoQA",
+        '"question_id" and "answer"',
+        _whole(read_gold),
+        lambda fields: fields.has("question_id") and fields.has_list("answer"),
     ),
-    SplitFormat("QEVD", '"long_range_video_file" and "video_timestamps"', is_qevd, _read_workout),
-    SplitFormat("DST clips", '"dst"', is_clip, _part(read_clip)),
+    SplitFormat("EgoProactive", '"video_intervals" and "answers"', _whole(read_egoproactive), is_egoproactive),
+    SplitFormat(
+        "OmniPro",
+        '"ground_truth", "task" and "duration"',
+        _whole(read_omnipro),
+        lambda fields: fields.has_list("ground_truth") and fields.has("task") and fields.has("duration"),
+    ),
+    SplitFormat(
+        "Qualcomm Interactive Cooking",
+        '"output_texts" and "output_timestamps"',
+        _whole(read_cooking),
+        lambda fields: fields.has_list("output_texts") and fields.has_list("output_timestamps"),
+    ),
+    SplitFormat(
+        "QEVD",
+        '"long_range_video_file" and "video_timestamps"',
+        _read_workout,
+        lambda fields: fields.has("long_range_video_file") and fields.has("video_timestamps"),
+    ),
+    SplitFormat(
+        "DST clips", '"dst"', _part(read_clip), lambda fields: fields.has("dst") or fields.has("inferred_goal")
+    ),
     SplitFormat(
         "ProAssist dialogues",
         '"conversation" and "metadata"',
-        lambda fields: fields.has("conversation"),
         _part(read_dialogue),
+        lambda fields: fields.has("conversation"),
     ),
 )
 FORMAT_NAMES: Final = ("manifest", *(split_format.name for split_format in SPLIT_FORMATS))

@@ -28,8 +28,8 @@ from stepscope.engine.inference.cuda_graphs import create_graph_pool
 from stepscope.engine.model.checkpoint import Checkpoint
 from stepscope.engine.model.devices import use_onednn
 from stepscope.engine.model.features.frame_encoder import FrameFeatures
+from stepscope.engine.model.hub.families import DEFAULT_PIXELS
 from stepscope.engine.model.hub.images import read_format
-from stepscope.engine.model.hub.layout import DEFAULT_PIXELS
 from stepscope.engine.model.hub.model import HubModel
 from stepscope.engine.model.hub.prompt import HubPrompt
 from stepscope.engine.model.prompt import Prompt

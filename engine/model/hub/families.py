@@ -1,13 +1,18 @@
-"""The types of image-text models of the hub: one record each, with all in which they take frames differently.
+"""The types of image-text models of the hub, and how a folder of one is recognised, without transformers.
+
+A new type is one record of ``FAMILIES``, which has all in which the types take frames differently.
 
 **Source**: the processors of transformers 5.23, which need the whole conversation, and so are not called.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Final
 
+from stepscope.engine.decisions.policies import find_policy
 from stepscope.engine.errors import CheckpointError
+from stepscope.engine.model.files.checkpoint_files import ADAPTER_CONFIG, HEADS_FILE, read_object, read_text
 from stepscope.engine.model.files.image_processors import Resizing
 
 _RECURRENT: Final = "it keeps a recurrent state, which cannot be cropped"
@@ -17,6 +22,11 @@ _REFUSED: Final[Mapping[str, str]] = {
     "lfm2_vl": _RECURRENT,
     "llava_next": "it cuts an image into tiles, and has no other form for a frame of a video",
 }
+DEFAULT_PIXELS: Final = 224 * 224
+"""Most pixels of a frame for a model that takes images of any size, unless ``--frame-pixels`` sets them."""
+_UNTRAINED_POLICY: Final = "answer"
+TRAINING_FILE: Final = "stepscope.json"
+"""Names the policy that a model was trained for, as ``decision_policy``."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,3 +81,35 @@ def check_type(kind: object) -> None:
             f"a {str(kind)[:80]} model cannot be streamed{f': {reason}' if reason else ''}; StepScope streams "
             f"{', '.join(MODEL_TYPES)}, and adapters of VideoLLM-online and ProAssist"
         )
+
+
+def read_hub_policy(folder: Path) -> str:
+    """Return the policy that a model was trained for; ``answer`` for one as published. Raises as ``read_training``."""
+    return read_training(folder) or _UNTRAINED_POLICY
+
+
+def read_training(folder: Path) -> str | None:
+    """Return the policy that the folder of a model or an adapter names; None if it names none.
+
+    Raises ``CheckpointError`` if the policy is unknown.
+    """
+    name = read_object(folder / TRAINING_FILE).get("decision_policy")
+    try:
+        return None if name is None else find_policy(name).name
+    except ValueError as error:
+        raise CheckpointError(f"{folder / TRAINING_FILE}: {error}") from error
+
+
+def is_hub_model(folder: Path, *, has_heads: bool = False) -> bool:
+    """Return whether a folder holds whole weights of a model that is streamed without heads.
+
+    A SmolVLM with a heads file, or with the tokens of its turns, is none; ``has_heads`` is whether it gets heads from
+    elsewhere.
+    """
+    kind = read_object(folder / "config.json").get("model_type")
+    if not isinstance(kind, str) or (folder / ADAPTER_CONFIG).is_file():
+        return False
+    if kind != "smolvlm":
+        return True
+    is_trained = (folder / HEADS_FILE).is_file() or '"[DST]"' in (read_text(folder / "tokenizer.json") or "")
+    return not has_heads and not is_trained

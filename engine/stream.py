@@ -286,8 +286,9 @@ class Streamer:
         streams = list[ActiveStream]()
         try:
             while True:
-                # Schedule: the next videos take the free rows. All are opened, so that all decode, before the first
-                # waits for a frame. One that ends without a pass makes room for another; None is none available yet.
+                # Schedule: the next videos take the free rows, up to a None: no further video is available yet.
+                # All are opened before the first waits for a frame, so that all decode at once. A video that ends
+                # before its first pass makes room for another.
                 has_ended = True
                 while has_ended:
                     num_old = len(streams)

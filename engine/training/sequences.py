@@ -145,7 +145,7 @@ class TrainingSequence:
     def append_response(self, prompt: StreamPrompt, frame: int, opening: Sequence[int], words: Sequence[int]) -> None:
         """Append a response as a turn, up to the next image."""
         start = len(self.ids)
-        first = start + len(opening) - 1  # predicts the first word; the image does without an opening
+        first = start + len(opening) - 1  # predicts the first word: the end of the opening, or of the image without one
         self.append_turn(prompt, opening, words)
         self.extend(prompt.stream_opening)
         self.responses.append(

@@ -72,27 +72,29 @@ def run(options: EvalOptions) -> int:
 
 
 def _estimate(split: Split, worker_config: WorkerConfig, options: EvalOptions) -> int:
-    """Print what a run would cost, extrapolated from a part of it."""
+    """Print the estimated cost of a run, extrapolated from a part of it."""
     seconds = options.estimate or 0.0
     if not 0 < seconds < math.inf:
         raise ValueError(f"--estimate must be a positive number of seconds; got {seconds:g}")
     if options.out is not None or options.resume:
         raise ValueError("--estimate writes no run folder: leave out --out and --resume")
-    found = estimate_run(split, worker_config, devices=options.devices, seconds=seconds)
+    estimate = estimate_run(split, worker_config, devices=options.devices, seconds=seconds)
     video_s = sum(sample.num_frames / sample.fps for sample in split.samples)
     print(
-        f"{format_count(found.num_videos, 'video')}, {found.num_frames:,} frames, {_duration(video_s)} of video\n"
-        f"measured: {found.num_done:,} frames and {format_count(found.num_finished, 'finished video')} in "
-        f"{_duration(found.elapsed_s)} on {format_count(found.num_workers, 'worker')}\n"
+        f"{format_count(estimate.num_videos, 'video')}, {estimate.num_frames:,} frames, {_duration(video_s)} of video\n"
+        f"measured: {estimate.num_done:,} frames and {format_count(estimate.num_finished, 'finished video')} in "
+        f"{_duration(estimate.elapsed_s)} on {format_count(estimate.num_workers, 'worker')}\n"
     )
-    unknown = f"unknown: no video was finished in {_duration(found.elapsed_s)}"
-    memory, size = found.peak_memory_mb, found.run_bytes
-    frames_s = found.wall_s - found.start_s
-    alone = f", {_duration(found.num_workers * frames_s)} if one worker ran alone" if found.num_workers > 1 else ""
+    unknown = f"unknown: no video was finished in {_duration(estimate.elapsed_s)}"
+    memory, size = estimate.peak_memory_mb, estimate.run_bytes
+    frames_s = estimate.wall_s - estimate.start_s
+    alone = (
+        f", {_duration(estimate.num_workers * frames_s)} if one worker ran alone" if estimate.num_workers > 1 else ""
+    )
     rows = {
-        "time": f"{_duration(found.wall_s)}: {_duration(found.start_s)} until the first frame, then "
+        "time": f"{_duration(estimate.wall_s)}: {_duration(estimate.start_s)} until the first frame, then "
         f"{_duration(frames_s)} for all{alone}; the scores come after it",
-        "speed": f"{found.frames_per_s:,.1f} frames/s",
+        "speed": f"{estimate.frames_per_s:,.1f} frames/s",
         "memory": unknown if memory is None else f"{memory:,.0f} MiB for each worker",
         "storage": unknown if size is None else f"{size / 1e6:,.1f} MB",
     }

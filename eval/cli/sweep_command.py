@@ -74,7 +74,7 @@ def sweep(options: SweepOptions) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Swept:
-    """A grid with its scores, and what its best point is compared with."""
+    """A grid with its scores, and the present point that the best one is compared with."""
 
     scores: GridScores
     present: PresentPoint | None

@@ -182,8 +182,8 @@ def _parse(text: str) -> tuple[list[_Record], object]:
 
 
 def _record(value: object, number: int, *, field: str, is_listed: bool = False) -> _Record:
-    found = (value.get(field) or value.get("question_id")) if isinstance(value, dict) else None
-    video_id = found if isinstance(found, str) and found else None
+    stated = (value.get(field) or value.get("question_id")) if isinstance(value, dict) else None
+    video_id = stated if isinstance(stated, str) and stated else None
     name = f"video number {number}" if video_id is None else f"video {video_id}"
     return _Record(name=name, number=number, value=value, video_id=video_id, is_listed=is_listed)
 
@@ -243,7 +243,7 @@ def _read_order(listed: Sequence[Fields], ids: Set[str]) -> dict[str, tuple[str,
     after = dict[str, tuple[str, ...]]()
     for step in listed:
         value = step.record.get("after", [])
-        if not isinstance(value, list) or not all(isinstance(one, str) and one in ids for one in value):
+        if not isinstance(value, list) or not all(isinstance(name, str) and name in ids for name in value):
             raise step.error("after", f"must be a list of ids of steps; got {short_repr(value)}")
         if value:
             after[step.read_text("id")] = tuple(dict.fromkeys(value))
@@ -303,7 +303,7 @@ class SampleIds:
         Raises ``ValueError`` for a duplicate id in a manifest, and for a duplicate clip.
         """
         if sample.video_id in self._taken:
-            if extent is None or any(replace(one, video_id=sample.video_id) == sample for one in self._samples):
+            if extent is None or any(replace(other, video_id=sample.video_id) == sample for other in self._samples):
                 raise ValueError(f"two videos share the video_id {sample.video_id}; rename one of them")
             candidates = _candidates(extent, has_other_frames=self._taken[sample.video_id] != extent)
             free = next(name for name in candidates if name not in self._taken and name not in self._given)

@@ -100,7 +100,7 @@ def run_batch(
 
 
 def _write_graphs(folder: RunFolder, settings: Mapping[str, Any], graphs: Iterable[str]) -> None:
-    """Add to ``run.json`` what the records of the videos say of CUDA graphs, if they say anything."""
+    """Add the states of CUDA graphs in the records of the videos to ``run.json``, if there are any."""
     if text := ", ".join(filter(None, graphs)):
         folder.write_settings({**settings, "graphs": text})
 

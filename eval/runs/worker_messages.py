@@ -33,7 +33,7 @@ class VideoStatus:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerUsage:
-    """What a worker costs at one moment, measured at most twice a second."""
+    """The speed and memory of a worker at one moment, measured at most twice a second."""
 
     tokens_per_s: float
     """Tokens fed to the model since the measurement before, also those that were cropped later."""
@@ -155,7 +155,7 @@ class VideoResult:
     outputs: tuple[FrameOutput, ...] = ()
     """One per frame; empty if the video failed."""
     diagnosis: Outcome | None = None
-    """What a worker that diagnoses has found."""
+    """The diagnosis of the video, from a worker that diagnoses."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

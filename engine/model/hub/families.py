@@ -103,8 +103,8 @@ def read_training(folder: Path) -> str | None:
 def is_hub_model(folder: Path, *, has_heads: bool = False) -> bool:
     """Return whether a folder holds whole weights of a model that is streamed without heads.
 
-    A SmolVLM with a heads file, or with the tokens of its turns, is none; ``has_heads`` is whether it gets heads from
-    elsewhere.
+    A SmolVLM with a heads file, or with the tokens of its turns, is not one. ``has_heads`` is whether heads are given
+    from elsewhere.
     """
     kind = read_object(folder / "config.json").get("model_type")
     if not isinstance(kind, str) or (folder / ADAPTER_CONFIG).is_file():

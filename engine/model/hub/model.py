@@ -50,11 +50,11 @@ class HubModel(VisionLanguageModel):
         self.image_size = frame_format.side
         self.has_grid = not frame_format.side
         with torch.inference_mode():
-            one = self.encode_images(torch.zeros(1, 3, *self.frame_size(224, 224), device=self.device))[0]
-        self.feature_dim = one.shape[-1]
+            black = self.encode_images(torch.zeros(1, 3, *self.frame_size(224, 224), device=self.device))[0]
+        self.feature_dim = black.shape[-1]
         self.num_deep = self.feature_dim // self.hidden_size - 1
         self._num_around = len(self._opening) + len(self._closing)
-        self._num_image_tokens = frame_format.max_tokens or len(one)
+        self._num_image_tokens = frame_format.max_tokens or len(black)
         self.tokens_per_frame = self._num_around + self._num_image_tokens
 
     @property
@@ -95,9 +95,9 @@ class HubModel(VisionLanguageModel):
                 return videos
             # transformers 5.17 leaves the mark of the end to the model's forward
             return torch.cat([videos, body.image_newline.expand(len(videos), 1, -1)], dim=1)
-        found = body.get_image_features(**inputs)
-        deep = getattr(found, "deepstack_features", None) or []
-        pooled = torch.stack(list(found.pooler_output))
+        encoded = body.get_image_features(**inputs)
+        deep = getattr(encoded, "deepstack_features", None) or []
+        pooled = torch.stack(list(encoded.pooler_output))
         # a list of images, or in transformers 5.17 the rows of all of them
         levels = [pooled, *(torch.cat(list(images)).view_as(pooled) for images in deep)]
         features = torch.cat(levels, dim=-1)

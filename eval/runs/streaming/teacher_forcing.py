@@ -40,7 +40,7 @@ class _Response:
     token_correct: tuple[bool, ...]
     token_nll: tuple[float, ...]
     late: tuple[Silence, ...]
-    """Of the frames after it, up to the next response or the next restart of the context."""
+    """Silence at the frames after it, read without it, up to the next response or restart of the context."""
 
 
 def check_positions(checkpoint: Checkpoint) -> None:

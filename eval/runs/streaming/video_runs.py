@@ -104,7 +104,7 @@ class _VideoRuns:
         """
         first, arrivals, waiting = "", iter(samples), deque[_Video]()
         while True:
-            # asked before the next sample, since one that is not there yet may be there afterwards
+            # read before the next sample is requested, whose arrival may take long
             is_ahead = self._is_ahead(first)
             if waiting and not is_ahead:
                 yield self._begin(waiting.popleft())
@@ -142,7 +142,7 @@ class _VideoRuns:
         return result
 
     def _measure(self) -> WorkerUsage | None:
-        """Return what the worker costs now; None if it was measured less than ``USAGE_INTERVAL_S`` ago."""
+        """Return the present use of the worker; None if it was measured less than ``USAGE_INTERVAL_S`` ago."""
         elapsed_s = time.monotonic() - self._measured_s
         if elapsed_s < USAGE_INTERVAL_S:
             return None

@@ -15,7 +15,7 @@ from stepscope.engine.control.task import Task, find_late_turns
 from stepscope.engine.dialogue import parse_steps, parse_user_turn
 from stepscope.engine.inference.memory import used_memory_mb
 from stepscope.engine.io.files import EncodingError, read_text, strip_text
-from stepscope.engine.loading import load_model
+from stepscope.engine.loading import load_as
 from stepscope.engine.model.checkpoint import Checkpoint
 from stepscope.engine.model.checkpoint_folder import UNTRAINED_SILENCE, has_untrained_signals
 from stepscope.engine.model.features.feature_files import feature_info, read_features, write_features
@@ -136,13 +136,4 @@ def _progress(items: Iterable[T], total: int | None, checkpoint: Checkpoint) -> 
 
 def load_checkpoint(options: ModelOptions, *, dtype: str | None = None) -> Checkpoint:
     """Load the checkpoint of a command; ``dtype`` replaces that of the options. Raises as ``load_model``."""
-    return load_model(
-        options.checkpoint,
-        device=options.device,
-        dtype=dtype or options.dtype,
-        heads=options.heads,
-        allow_untrained_heads=options.allow_untrained_heads,
-        graphs=options.graphs,
-        quantize=options.quantize,
-        frame_pixels=options.frame_pixels,
-    )
+    return load_as(options, device=options.device, dtype=dtype or options.dtype)

@@ -23,12 +23,10 @@ from stepscope.engine.control.questions import SPEAK_QUESTION, list_update_quest
 from stepscope.engine.decisions.policies import Signal
 from stepscope.engine.decisions.signals import RESPONSE, SILENCE
 from stepscope.engine.dialogue import apply_update, initial_state
-from stepscope.engine.model.hub.prompt import HubPrompt
-from stepscope.engine.model.prompt import Prompt, StreamPrompt, find_answer_ids
+from stepscope.engine.model.prompt import StreamPrompt, find_answer_ids
 from stepscope.engine.records import Step
 from stepscope.engine.training.config import Decisions
 
-TrainedPrompt = Prompt | HubPrompt
 IGNORE_INDEX = -100
 """Label that no loss counts, as in PyTorch."""
 
@@ -262,7 +260,7 @@ class _Questioner:
 
 def find_contexts(
     clip: TrainingClip,
-    prompt: TrainedPrompt,
+    prompt: StreamPrompt,
     rules: ContextRules,
     *,
     tokens_per_frame: int = 1,

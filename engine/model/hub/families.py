@@ -24,7 +24,6 @@ _REFUSED: Final[Mapping[str, str]] = {
 }
 DEFAULT_PIXELS: Final = 224 * 224
 """Most pixels of a frame for a model that takes images of any size, unless ``--frame-pixels`` sets them."""
-_UNTRAINED_POLICY: Final = "answer"
 TRAINING_FILE: Final = "stepscope.json"
 """Names the policy that a model was trained for, as ``decision_policy``."""
 
@@ -85,7 +84,7 @@ def check_type(kind: object) -> None:
 
 def read_hub_policy(folder: Path) -> str:
     """Return the policy that a model was trained for; ``answer`` for one as published. Raises as ``read_training``."""
-    return read_training(folder) or _UNTRAINED_POLICY
+    return read_training(folder) or "answer"
 
 
 def read_training(folder: Path) -> str | None:

@@ -32,7 +32,7 @@ from stepscope.engine.errors import EngineError
 from stepscope.engine.io.files import replace_surrogates, strip_text
 from stepscope.engine.live.session import LiveSession
 from stepscope.engine.live.sources import FileSource, LiveSource, PushedSource, UrlSource
-from stepscope.engine.streamer import Streamer
+from stepscope.engine.stream import Streamer
 from stepscope.engine.video.trial import try_reading
 from stepscope.eval.data.loading import read_split
 from stepscope.eval.data.samples import Split, build_task

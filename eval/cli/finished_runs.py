@@ -8,7 +8,7 @@ from pathlib import Path
 from stepscope.engine.io.files import replace_files, replace_nan, to_json, write_csv, write_json
 from stepscope.engine.io.hub_cache import name_file
 from stepscope.engine.plurals import format_count
-from stepscope.eval.cli.options import CompareOptions, ImportOptions, RescoreOptions
+from stepscope.eval.cli.options import CompareOptions, ImportRunOptions, RescoreOptions
 from stepscope.eval.cli.run_tables import open_judge, print_left_out
 from stepscope.eval.cli.tables import make_score_settings, print_scores, write_scores
 from stepscope.eval.data.json_fields import check_number
@@ -119,7 +119,7 @@ def _compare_protocols(
     return print_left_out(table.left_out)
 
 
-def import_files(options: ImportOptions) -> int:
+def import_files(options: ImportRunOptions) -> int:
     """Import result files into a run folder and score it; return 1 if a file or a video of the split is unmatched."""
     scoring = make_score_settings(options)
     errors: Mapping[str, str] = {}

@@ -97,7 +97,7 @@ def run_sweep(
         pending = [sample for sample in split.samples if not _is_finished(folder, sample, grid)]
         before = {sample.video_id: folder.video(sample.video_id, num_points=len(grid)) for sample in pending}
         warnings = {sample.video_id: explain_rerun(before[sample.video_id], sample) for sample in pending}
-        counter = _ProgressCounter(pending, num_videos=len(split.samples), num_points=len(grid))
+        counter = _PointCounter(pending, num_videos=len(split.samples), num_points=len(grid))
         yield counter.progress()
         if pending:
             checkpoint = load_checkpoint(worker_config, specs[0])
@@ -184,7 +184,7 @@ def build_sweep_settings(run_settings: Mapping[str, Any], grid: Grid, scoring: S
     return {**kept, "config": config, **asdict(scoring), "speak": grid.speak, "update": grid.update}
 
 
-class _ProgressCounter:
+class _PointCounter:
     """Counts finished videos, runs, frames and passes."""
 
     def __init__(self, pending: Sequence[Sample], *, num_videos: int, num_points: int) -> None:

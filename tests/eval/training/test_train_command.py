@@ -17,7 +17,7 @@ from stepscope.app.cli.stepscope import main
 from stepscope.engine.config import StreamConfig
 from stepscope.engine.loading import load_model
 from stepscope.engine.records import read_outputs
-from stepscope.engine.streamer import Streamer
+from stepscope.engine.stream import Streamer
 from stepscope.eval.data.loading import read_split
 from stepscope.eval.data.samples import build_task
 from stepscope.eval.matching.turns import TextEncoder

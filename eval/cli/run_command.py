@@ -14,11 +14,12 @@ from typing import Any, Final
 
 from tqdm import tqdm
 
+from stepscope.engine.cli.options import LoadingOptions
 from stepscope.engine.config import StreamConfig
 from stepscope.engine.model.checkpoint_folder import UNTRAINED_SILENCE, find_policy_of, fit_policy
 from stepscope.engine.plurals import format_count, format_memory
 from stepscope.engine.records import is_decision
-from stepscope.eval.cli.options import EvalOptions, StreamOptions
+from stepscope.eval.cli.options import EvalOptions
 from stepscope.eval.cli.tables import BAR_DELAY_S, make_score_settings, name_unused_rate, write_scores
 from stepscope.eval.data.loading import read_split
 from stepscope.eval.data.samples import Split
@@ -123,7 +124,7 @@ def _show_progress(events: Iterable[FinishedVideo | Progress], *, dtype: str) ->
                 bar.write(f"failed: {event.record.video_id}: {event.record.error}", file=sys.stderr)
 
 
-def make_worker_config(options: StreamOptions, config: StreamConfig, *, live: bool = False) -> WorkerConfig:
+def make_worker_config(options: LoadingOptions, config: StreamConfig, *, live: bool = False) -> WorkerConfig:
     """Return the settings of workers; ``config`` gets the policy of a checkpoint without trained heads."""
     trained = find_policy_of(options.checkpoint, heads=options.heads)
     # an option of the workers has the name of its field; --config alone is a file

@@ -4,9 +4,9 @@ import { reveal } from "./timeline/chart.js";
 import { parseTime } from "./state/data.js";
 import { DECISIONS } from "./state/signals.js";
 import { runWords } from "./state/thresholds.js";
-import { eventByKey } from "./review/opinions.js";
+import { eventByKey } from "./events/opinions.js";
 import { selectedEvent } from "./playback/selection.js";
-import { seek } from "./playback/playhead.js";
+import { seek } from "./clock/playhead.js";
 import { setStatus, showTurns } from "./dom/dom.js";
 import { openTab, tabNames } from "./panels/tabs.js";
 

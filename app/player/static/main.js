@@ -9,12 +9,14 @@ import { frameAt } from "./state/data.js";
 import { setStatus } from "./dom/dom.js";
 import { Receiver, withTimeout } from "./state/increments.js";
 import { Player } from "./state/player.js";
+import { drawCurves } from "./panels/curves.js";
+import { dragTurn } from "./review/drag.js";
 import { mountInspection, receiveInspection } from "./panels/inspection.js";
-import { currentEvent } from "./review/opinions.js";
-import { tick } from "./playback/playback.js";
-import { PICTURE_S, requestTick, seek } from "./playback/playhead.js";
-import { mountSpeech } from "./playback/speech.js";
-import { mountPointer } from "./timeline/pointer.js";
+import { currentEvent } from "./events/opinions.js";
+import { tick } from "./loop.js";
+import { PICTURE_S, requestTick, seek } from "./clock/playhead.js";
+import { mountSpeech } from "./clock/speech.js";
+import { mountPointer } from "./playback/pointer.js";
 import { Timeline } from "./timeline/timeline.js";
 import { mountProvenance } from "./panels/provenance.js";
 import { drawReview, mountReview } from "./review/review.js";
@@ -27,13 +29,16 @@ import { applyThresholds, dragThreshold, mountThresholds, moveThresholds } from 
 import { mountStory } from "./panels/story.js";
 import { mountTour } from "./panels/tour.js";
 import { Transcript } from "./panels/transcript.js";
-import { VideoPlayer } from "./playback/video.js";
+import { VideoPlayer } from "./clock/video.js";
 
 const PICTURE_FIRST_MS = 2000; // at most so long the signals wait for the first picture of the video
 
 const CALLBACKS = {
   tick,
+  layout,
   drawReview,
+  drawCurves: (player) => drawCurves(player, player.find("curves"), player.data),
+  dragTurn,
   moveThreshold: (player, name, value) => {
     moveThresholds(player, { [name]: value });
     player.trigger("shown");

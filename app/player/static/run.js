@@ -7,13 +7,13 @@ import { layout, requestPaint, reveal, setView, updateCounts } from "./timeline/
 import { clockText, referenceWord } from "./state/data.js";
 import { createButton, createNode, focusedInput, setStatus, showTurns } from "./dom/dom.js";
 import { showChanges } from "./panels/failure_changes.js";
-import { closeInspection, isForeignRun } from "./panels/inspection.js";
-import { scoreIfWanted } from "./review/layer.js";
-import { AVAILABLE_SCOPES, currentEvent, eventByKey, mergeOpinions, resetReview } from "./review/opinions.js";
+import { closeInspection } from "./panels/inspection.js";
+import { scoreIfWanted } from "./state/layer.js";
+import { AVAILABLE_SCOPES, currentEvent, eventByKey, mergeOpinions, resetReview } from "./events/opinions.js";
 import { drawProvenance } from "./panels/provenance.js";
 import { goToEvent, goToFailure, goToLinked, stopIndexOf } from "./playback/selection.js";
-import { redrawPlayhead } from "./playback/playhead.js";
-import { calmText, canFail, findStops, stopText } from "./playback/stops.js";
+import { redrawPlayhead } from "./clock/playhead.js";
+import { calmText, canFail, findStops, stopText } from "./state/stops.js";
 import { sendWaiting } from "./review/sync.js";
 import { openTab } from "./panels/tabs.js";
 import { offerTour } from "./panels/tour.js";
@@ -121,7 +121,7 @@ function nameCaptions(player) {
 // Marks the page while it shows a run of a different model, which the page's model cannot continue; the style sheet has
 // the rest.
 function markForeignRun(player) {
-  if (player.settings.model_digest) document.documentElement.toggleAttribute("data-foreign-run", isForeignRun(player));
+  if (player.settings.model_digest) document.documentElement.toggleAttribute("data-foreign-run", player.isForeignRun);
 }
 
 // Asks, once for each run, before *Run* shows the page's model in place of another one.
@@ -130,7 +130,7 @@ export function mountRun(player) {
     dialog = player.find("replace");
   const ask = (event) => {
     const button = event.target.closest?.("#run");
-    if (!button || !isForeignRun(player) || agreed.has(player.data.run)) return;
+    if (!button || !player.isForeignRun || agreed.has(player.data.run)) return;
     event.stopImmediatePropagation(); // Gradio listens at the button
     const { run, origin } = player.data,
       model = origin.rows.find(([label]) => label === "model")?.[1] ?? "Another model";

@@ -3,7 +3,7 @@
 
 import { createButton, createNode } from "../player/dom/dom.js";
 import { mount } from "../player/main.js";
-import { calmText } from "../player/playback/stops.js";
+import { calmText } from "../player/state/stops.js";
 import { clockText, countText } from "../player/state/data.js";
 import { convertTheta, hasTheta } from "../player/state/policy.js";
 import { DECISIONS } from "../player/state/signals.js";

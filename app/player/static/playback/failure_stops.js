@@ -3,10 +3,10 @@
 import { requestPaint } from "../timeline/chart.js";
 import { clockText, KINDS, STOP_SIGNS } from "../state/data.js";
 import { createButton, createNode, setStatus } from "../dom/dom.js";
-import { currentEvent } from "../review/opinions.js";
-import { redrawPlayhead } from "./playhead.js";
+import { currentEvent } from "../events/opinions.js";
+import { redrawPlayhead } from "../clock/playhead.js";
 import { goToFailure } from "./selection.js";
-import { canFail, stopText } from "./stops.js";
+import { canFail, stopText } from "../state/stops.js";
 
 function whyNoFailures(player) {
   const { has_reference, is_copied, isReferenceAlone } = player.data,

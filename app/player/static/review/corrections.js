@@ -3,10 +3,10 @@
 import { draftKey, fillInput, submitAction, submitInput } from "./actions.js";
 import { clockText, correctedText, gridFrame, parseTime } from "../state/data.js";
 import { createNode, keepSetting, setStatus, showTurns } from "../dom/dom.js";
-import { conflictText, describeAction, describeEvent } from "./event_words.js";
-import { correctedTurn, lastTurn, requestScoring } from "./layer.js";
-import { correctedEvent, currentEvent, eventByKey } from "./opinions.js";
-import { seek } from "../playback/playhead.js";
+import { conflictText, describeAction, describeEvent } from "../events/event_words.js";
+import { correctedTurn, lastTurn, requestScoring } from "../state/layer.js";
+import { correctedEvent, currentEvent, eventByKey } from "../events/opinions.js";
+import { seek } from "../clock/playhead.js";
 import { goToEvent } from "../playback/selection.js";
 import { openTab } from "../panels/tabs.js";
 import { drawTime, mountSpans, onsetsOf, snapSpan, snapTime, stepTime, turnInside } from "./spans.js";

@@ -9,12 +9,11 @@ export class Player {
   // `host` is the page around the player, under Gradio's names for the script of a component: element, trigger, props,
   // server, watch. Its `settings` never change: whether the page `can_run` the model (exact runs, prompts and tokens),
   // and more. The callbacks, which get the player first, are for modules below those that do the work:
-  // `tick()` draws an animation frame, `drawReview()` the panel of reviews, `moveThreshold(name, value)` moves one.
-  constructor({ element, trigger, props, server, watch, settings }, { tick, drawReview, moveThreshold }) {
+  // `tick()` draws an animation frame, `layout()` the timeline, `drawReview()` and `drawCurves()` their panels;
+  // `moveThreshold(name, value)` moves one; `dragTurn(grip, event)` follows the pointer.
+  constructor({ element, trigger, props, server, watch, settings }, callbacks) {
     Object.assign(this, { element, trigger, props, server, watch, settings });
-    this.tick = () => tick(this);
-    this.drawReview = () => drawReview(this);
-    this.moveThreshold = (name, value) => moveThreshold(this, name, value);
+    for (const [name, work] of Object.entries(callbacks)) this[name] = (...values) => work(this, ...values);
 
     // elements and the objects that draw them, which `createPlayer` makes
     this.root = this.canvas = this.map = this.head = this.tip = null;
@@ -82,6 +81,12 @@ export class Player {
   // Takes the focus after a click on a control; a control that was reached with Tab keeps it.
   returnFocus(control) {
     if (control === document.activeElement && this.canvas.offsetParent) this.focus();
+  }
+
+  // Whether the run is of a different model, or of a result file, which the page's model cannot continue.
+  get isForeignRun() {
+    const digest = this.settings.model_digest;
+    return Boolean(digest && this.data?.times.length) && this.data.model !== digest;
   }
 
   get reviewer() {

@@ -89,7 +89,8 @@ class ProtocolTable:
 
     def name_judge(self, rule: Rule) -> str:
         """Return the judge of the contents under a rule; ``none`` if they do not count."""
-        return self.judge if rule.protocol.reads_contents else "none"
+        protocol = rule.protocol
+        return protocol.judge if protocol.has_categories or not protocol.reads_contents else self.judge
 
 
 def build_protocol_table(
@@ -147,12 +148,13 @@ def list_differing_turns(
     entry = entries.rows[run.name]
     grade = RememberedGrades(CosineBands(encode) if judge is None else judge.grade)
     known = [rule for rule in rules if not entry.explain_undefined(rule, entries.samples)]
+    grades = {rule.name: rule.choose_grade(entries.samples, grade) for rule in known}
     turns: list[DifferingTurn] = []
     for sample in entries.samples:
         outputs = entry.outputs(sample)
         met: dict[int, dict[str, bool]] = {}
         for rule in known:
-            video, positions = read_video(rule, sample, outputs, grade=grade)
+            video, positions = read_video(rule, sample, outputs, grade=grades[rule.name])
             for position, credit in zip(positions, rule.count(video).credits, strict=True):
                 met.setdefault(position, {})[rule.name] = credit > 0
         for position, by_rule in sorted(met.items()):

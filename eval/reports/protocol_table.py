@@ -72,6 +72,8 @@ class ProtocolTable:
     judge: str
     text_encoder: str
     num_videos: int
+    origin: Mapping[str, str] = field(default_factory=dict)
+    """``Split.origin`` of the references."""
     has_baselines: bool = False
     left_out: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Videos that are not finished in all runs, each with the runs that have not finished it."""
@@ -79,7 +81,7 @@ class ProtocolTable:
     @property
     def basis(self) -> str:
         """The videos, judge and encoder of all numbers, in one line."""
-        scoring = describe_scoring({"judge": self.judge, "text_encoder": self.text_encoder})
+        scoring = describe_scoring({"judge": self.judge, "text_encoder": self.text_encoder, **self.origin})
         return f"{format_count(self.num_videos, 'video')}, 95 % intervals by bootstrap over videos; {scoring}."
 
     def list_defined(self) -> list[tuple[Rule, list[ProtocolRow]]]:
@@ -135,6 +137,7 @@ def build_protocol_table(
         judge=judge.name,
         text_encoder=text_encoder,
         num_videos=len(entries.samples),
+        origin=split.origin,
         has_baselines=baselines,
         left_out=entries.left_out,
     )
@@ -207,7 +210,8 @@ def tabulate_protocols(table: ProtocolTable) -> list[dict[str, str | float]]:
     rows: dict[str, dict[str, str | float]] = {}
     for one in table.rows:
         for run, score in one.runs.items():
-            row, name = rows.setdefault(run, {"run": run, "text_encoder": table.text_encoder}), one.rule.name
+            name = one.rule.name
+            row = rows.setdefault(run, {"run": run, "text_encoder": table.text_encoder, **table.origin})
             row[f"{name} parameters"] = one.rule.values
             row[f"{name} judge"] = table.name_judge(one.rule)
             column = f"{name} {one.score}"
@@ -226,6 +230,7 @@ def tabulate_protocol_differences(table: ProtocolTable) -> list[dict[str, str | 
             **row.difference.columns(),
             "judge": table.name_judge(row.rule),
             "text_encoder": table.text_encoder,
+            **table.origin,
         }
         for row in table.rows
         if row.difference is not None

@@ -101,7 +101,8 @@ class Rule:
     def describe(self) -> str:
         """Return the rule in one line, as in the footnote of a table."""
         one = self.protocol
-        parts = (f"window: {one.windows}", f"matching: {one.matching}", one.aggregation, self.values, one.source)
+        judge = f"contents: {one.judge}" if one.has_categories else ""
+        parts = (f"window: {one.windows}", f"matching: {one.matching}", judge, one.aggregation, self.values, one.source)
         return f"{self.name} ({one.main}): {'; '.join(filter(None, parts))}."
 
 

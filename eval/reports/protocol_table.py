@@ -81,7 +81,10 @@ class ProtocolTable:
     @property
     def basis(self) -> str:
         """The videos, judge and encoder of all numbers, in one line."""
-        scoring = describe_scoring({"judge": self.judge, "text_encoder": self.text_encoder, **self.origin})
+        read = (row.rule for row in self.rows if row.is_defined and row.rule.protocol.reads_contents)
+        judges = dict.fromkeys(map(self.name_judge, read))
+        judge = " and ".join(judges) or self.judge
+        scoring = describe_scoring({"judge": judge, "text_encoder": self.text_encoder, **self.origin})
         return f"{format_count(self.num_videos, 'video')}, 95 % intervals by bootstrap over videos; {scoring}."
 
     def list_defined(self) -> list[tuple[Rule, list[ProtocolRow]]]:

@@ -188,7 +188,12 @@ FORMS = {
         goal="club sandwich",
         more={"label_foodtype.csv": "101,spider roll\n113,club sandwich\n"},
     ),
-    "activitynet": Form(file="a.json", text=database("annotations").replace("sentence", "note"), segments=POUR),
+    "activitynet": Form(
+        file="a.json",
+        text=database("annotations", **{"class": "make tea"}).replace("sentence", "note"),
+        segments=POUR,
+        goal="make tea",  # that of an export
+    ),
     "activitynet-captions": Form(
         file="c.json",
         text='{"tea": {"duration": 9, "timestamps": [[1, 2.5], [2.5, 4]], "sentences": ["pour", "stir"]}}',

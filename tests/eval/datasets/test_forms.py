@@ -314,6 +314,11 @@ FORMS = {
     "own table": Form(
         file="x.csv", text="Video;Start;End;Step\ntea.mp4;1;2,5;pour\ntea.mp4;0:02.5;0:04;stir\n", segments=POUR
     ),
+    "exported table": Form(
+        file="segments.csv",
+        text="video_id,start_s,end_s,step_id,label,cause\ntea,1,2.5,S2,pour,light\ntea,2.5,4,S1,stir,\n",
+        segments=POUR,
+    ),
     "own columns": Form(
         file="x.csv",
         text="clip,from,to,what,error\ntea,1000,2500,pour,\ntea,2500,4000,stir,too fast\n",
@@ -338,6 +343,14 @@ def test_a_form_is_recognised_and_its_segments_are_read(name: str, tmp_path: Pat
     assert [one.label for one in video.segments] == [label for _, _, label in form.segments]
     times = [time_s for one in video.segments for time_s in (one.start_s, one.end_s)]
     assert times == pytest.approx([time_s for start_s, end_s, _ in form.segments for time_s in (start_s, end_s)])
+
+
+def test_exported_segments_keep_the_ids_of_their_steps(tmp_path: Path) -> None:
+    (video,) = read(FORMS["exported table"], tmp_path).videos
+    assert [segment.step_id for segment in video.segments] == ["S2", "S1"]
+    exported = FORMS["activitynet"].text.replace('"id": 3', '"id": "S3"')
+    (video,) = read(replace(FORMS["activitynet"], text=exported), tmp_path).videos
+    assert [segment.step_id for segment in video.segments] == ["S3", "S3"]
 
 
 def test_another_level_has_the_inner_segments(tmp_path: Path) -> None:

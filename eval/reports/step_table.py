@@ -24,7 +24,9 @@ def tabulate_steps(steps: Sequence[CountedStep]) -> list[Row]:
         groups["class"][one.step.name.casefold()].append(one)
         if one.cause:
             groups["cause"][one.cause].append(one)
-    rows = [_row("step", one.step.name, [one]) | {"video_id": one.video_id, "step_id": one.step.id} for one in steps]
+    rows: list[Row] = [
+        _row("step", one.step.name, [one]) | {"video_id": one.video_id, "step_id": one.step.id} for one in steps
+    ]
     for level, found in groups.items():
         rows += [_row(level, name if level == "cause" else same[0].step.name, same) for name, same in found.items()]
     return rows

@@ -22,7 +22,7 @@ from stepscope.engine.io.json_records import short_repr
 from stepscope.engine.records import Step
 from stepscope.eval.data.clips import Extent, read_extent
 from stepscope.eval.data.formats import ReadSamples, describe_formats, find_format
-from stepscope.eval.data.json_fields import Fields
+from stepscope.eval.data.json_fields import Fields, read_provenance_beside
 from stepscope.eval.data.samples import SPAN_FIELDS, InvalidSample, Role, Sample, Split, Turn, is_inside, turn_order
 
 
@@ -63,7 +63,8 @@ def read_split(path: str | Path, *, videos: Path | None = None) -> Split:
             video_id = next(name for name in names if name is not None and name not in entries)
             entries[video_id] = InvalidSample(video_id=video_id, reason=str(error))
             file.ids.reserve(video_id)
-    return Split(path=source, entries=tuple(entries.values()), digest=digest_file(source), provenance=file.provenance)
+    provenance = file.provenance or read_provenance_beside(source)
+    return Split(path=source, entries=tuple(entries.values()), digest=digest_file(source), provenance=provenance)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

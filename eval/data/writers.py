@@ -64,8 +64,8 @@ def write_samples(
         omit: Fields to leave out because the format cannot hold them; ``updates`` includes the initial state, and
             ``task`` the updates.
         videos: Path to store for a video file, instead of its own.
-        provenance: Origin of the samples. A manifest stores it in the field ``provenance``, which
-            ``eval.data.loading`` ignores; the published formats store it in ``<path>.provenance.json``.
+        provenance: Origin of the samples. A manifest stores it in the field ``provenance``, the published formats
+            in ``<path>.provenance.json``.
 
     Raises:
         UnsupportedFieldError: The format cannot hold a field that ``omit`` can leave out.

@@ -90,7 +90,7 @@ def run_sweep(
     if len(specs) != 1:
         raise ValueError(f"a sweep runs on one device; choose one of {', '.join(spec.device for spec in specs)}")
     check_hardware(worker_config.hardware_decoding, [specs[0].device])
-    settings = build_sweep_settings(build_run_settings(split, worker_config, specs), grid, scoring)
+    settings = build_sweep_settings(build_run_settings(split, worker_config, specs), grid, scoring) | split.origin
     with ExitStack() as stack:
         folder = stack.enter_context(SweepFolder.open(out, settings, resume=resume))
         stack.callback(torch.set_num_threads, torch.get_num_threads())  # load_checkpoint changes it

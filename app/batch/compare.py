@@ -133,7 +133,14 @@ def compare_again(
 def _scoring_note(batches: BatchContext, name: str, other: str) -> str:
     a, b = (batches.scoring_of(batches.settings_of(run)) for run in (name, other))
     different = "" if a == b else f" {other} was scored with different settings; here both are scored as {name} was."
-    return f"{different} Scores: {describe_scoring(asdict(a))}."
+    return f"{different} Scores: {_describe_scores(batches, name)}."
+
+
+def _describe_scores(batches: BatchContext, name: str) -> str:
+    """Return how the scores of a comparison are made, by the settings and the references of its first run."""
+    settings = batches.settings_of(name)
+    split = batches.split_of(settings)
+    return describe_scoring(asdict(batches.scoring_of(settings)) | (split.origin if split is not None else {}))
 
 
 def choose_turns(batches: BatchContext, compared: ComparedRuns | None, wrong_in: str) -> list[list[str | float]]:
@@ -160,8 +167,7 @@ def draw_comparison_chart(
     """Return the chart ``name`` of compared runs by the score ``metric``. Raises ``ValueError`` without two runs."""
     if compared is None or name not in COMPARISON_CHARTS or metric not in COMPARED_SCORES:
         raise ValueError("there is no chart; choose two runs, A above, B here")
-    scoring = batches.scoring_of(batches.settings_of(compared.a))
-    figure = add_basis(_draw_scores(compared, metric, theme), describe_scoring(asdict(scoring)))
+    figure = add_basis(_draw_scores(compared, metric, theme), _describe_scores(batches, compared.a))
     return NamedFigure(figure=figure, run=f"{compared.a}-{compared.b}")
 
 

@@ -377,4 +377,6 @@ def _find_clip(context: AppContext, sample: Sample) -> Clip:
     is_bundled = any(clip.sample == sample for clip in context.bundled_videos.clips)
     splits = () if is_bundled else context.splits.items()
     split = next((name for name, found in splits if sample in found.samples), "")
-    return sample_clip(sample, sample.video_path or Path(), is_bundled=is_bundled, split=split)
+    writer = context.splits[split].reference_writer if split else ""
+    path = sample.video_path or Path()
+    return sample_clip(sample, path, is_bundled=is_bundled, split=split, reference_writer=writer)

@@ -84,14 +84,14 @@ class Forgotten:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reasoning:
-    """What a served model wrote before its answer at a frame; it is never read as an answer."""
+    """What a model wrote before its answer at a frame; it is never read as an answer."""
 
     text: str
-    """Its beginning; empty if the server keeps it back."""
+    """Its beginning; empty if a server keeps it back."""
     num_tokens: Count | None = None
     """Its tokens with their marks; None if unknown."""
     latency_ms: Amount | None = None
-    """Milliseconds of its request, with the answer; None if unknown."""
+    """Milliseconds of its request to a server, with the answer; None if unknown."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,7 +131,7 @@ class FrameOutput:
     forgotten: Forgotten | None = None
     """The part of the context that was dropped before this frame; None if none was, or if it is unknown."""
     reasoning: Reasoning | None = None
-    """What a served model wrote before its answer; None without reasoning."""
+    """What the model wrote before its answer; None without reasoning."""
 
     def __post_init__(self) -> None:
         """Raise ``ValueError`` if the legality of some updates is missing."""

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Final, Literal, get_args
 
 from stepscope.engine.errors import EngineError
+from stepscope.engine.io.arguments import check_finite, check_type
 from stepscope.engine.io.files import atomic_write, open_text, to_json
 from stepscope.engine.io.json_records import Amount, AmountOrNan, Count, FiniteOrNan, ProbOrNan, parse_record, reading
 
@@ -41,6 +42,11 @@ class UserTurn:
     time_s: float
     """Seconds from the start of the video."""
     text: str
+
+    def __post_init__(self) -> None:
+        """Raise ``ValueError`` for a time that is no number, or a text that is none."""
+        check_finite("the time of a user turn", self.time_s)
+        check_type("the text of a user turn", self.text, str, "text")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -30,6 +30,7 @@ from stepscope.engine.evidence.records import (
 )
 from stepscope.engine.evidence.scoring import ContextScorer, randomize
 from stepscope.engine.inference.fed_context import FedContext
+from stepscope.engine.io.arguments import check_type
 from stepscope.engine.model.features.frame_encoder import FrameResizer, encode_images
 from stepscope.engine.model.vision_language import VisionLanguageModel
 from stepscope.engine.records import FrameOutput
@@ -74,8 +75,7 @@ def explain_decision(
 
     Raises ``ValueError`` for a frame, target or picture that does not exist.
     """
-    if not isinstance(frame_index, int):
-        raise ValueError(f"frame_index must be a whole number; got {frame_index!r}")
+    check_type("recording", recording, Recording, "a Recording")
     if recording.intervention.is_probed:
         raise ValueError("a probed run keeps other turns than its outputs; explain a branch without is_probed")
     trace, frames = recording.trace(frame_index)

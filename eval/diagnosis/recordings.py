@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from stepscope.engine.errors import EngineError
+from stepscope.engine.io.arguments import check_type
 from stepscope.engine.model.checkpoint import Checkpoint
 from stepscope.engine.model.features.frame_encoder import FrameFeatures
 from stepscope.engine.replay import Recording
@@ -104,6 +105,11 @@ def explain(
     Raises:
         ValueError: The run samples its texts, the sample has no reference, or one that fails by its own scores.
     """
+    check_type("recording", recording, Recording, "a Recording")
+    check_type("sample", sample, Sample, "a Sample of read_samples")
+    check_type("dataset", dataset, str, "text")
+    if recording.task.steps != sample.steps:
+        raise ValueError(f"the recording has other steps than the sample {sample.video_id}; pass its own sample")
     tried = list_experiments() if experiments is None else tuple(experiments)
     scoring = ScoreSettings(text_encoder=DEFAULT_ENCODER, dataset=dataset)
     steps = diagnose_video(

@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any, Final, get_args
 
 from stepscope.engine.dialogue import initial_state, parse_update
-from stepscope.engine.io.arguments import check_path
 from stepscope.engine.io.files import digest_file, load_json, load_json_lines, read_text
 from stepscope.engine.io.hub_cache import parse_address
 from stepscope.engine.io.json_records import short_repr
@@ -68,7 +67,6 @@ def read_samples(path: str | Path, *, strict: bool = True, videos: Path | None =
     Raises:
         ValueError: A record is invalid; the message names file, record, field and remedy.
     """
-    check_path("path", path)
     file = _SplitFile(Path(path), strict=strict, videos=videos)
     return [sample for record in file.records for sample in file.read(record)]
 

@@ -11,7 +11,6 @@ from typing import Any, Final, Literal
 
 from stepscope.engine.control.task import Task
 from stepscope.engine.dialogue import parse_steps
-from stepscope.engine.io.arguments import check_finite
 from stepscope.engine.plurals import format_count
 from stepscope.engine.records import Excerpt, Step, UserTurn, frame_at
 from stepscope.eval.data.json_fields import check_text
@@ -41,7 +40,6 @@ class Turn:
     """Start of the evidence; None for the start of the video. No score depends on it."""
 
     def __post_init__(self) -> None:
-        check_finite("a turn's time_s", self.time_s)
         check_text("a turn's text", self.text)
 
     def moved(self, time_s: float) -> "Turn":

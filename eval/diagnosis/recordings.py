@@ -55,22 +55,15 @@ def diagnose_sample(
     try:
         recording = Recording(checkpoint, features.embed(sample, warnings), task=build_task(sample), config=config)
         outputs = tuple(recording.run())
-        steps = diagnose_video(
-            recording,
-            sample,
-            work.experiments,
-            encode=encode,
-            scoring=work.scoring,
-            embed=_make_embed(features),
-        )
-        while True:
-            try:
-                activity = next(steps)
-            except StopIteration as end:
-                diagnosis = replace(end.value, warning="; ".join(warnings))
-                break
-            yield f"{sample.video_id}: {activity}"
-        yield VideoResult(record=record, outputs=outputs, diagnosis=diagnosis)
+        embed = _make_embed(features)
+        for step in diagnose_video(
+            recording, sample, work.experiments, encode=encode, scoring=work.scoring, embed=embed
+        ):
+            if isinstance(step, str):
+                yield f"{sample.video_id}: {step}"
+            else:
+                diagnosis = replace(step, warning="; ".join(warnings))
+                yield VideoResult(record=record, outputs=outputs, diagnosis=diagnosis)
     except (EngineError, ValueError) as error:
         yield VideoResult(record=replace(record, error=str(error)))
 
@@ -120,11 +113,7 @@ def explain(
         scoring=scoring,
         embed=_make_embed(SampleFeatures(checkpoint=recording.checkpoint)),
     )
-    while True:
-        try:
-            next(steps)
-        except StopIteration as end:
-            return classify([end.value], tried)
+    return classify([step for step in steps if not isinstance(step, str)], tried)
 
 
 def _make_embed(features: SampleFeatures) -> Embed:

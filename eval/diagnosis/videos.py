@@ -1,6 +1,6 @@
 """The diagnosis of one video: its chain of corrections, its gold pass, and the experiments on top of it."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Final
@@ -76,28 +76,7 @@ def diagnose_video(
         max_tokens=sum(output.forgotten.tokens for output in gold.outputs if output.forgotten)
         + max(output.cache_tokens for output in gold.outputs),
     )
-    results, problems = dict[str, GoldResult](), dict[str, str]()
-    start = Variant(sample=sample, config=recording.config)
-    for experiment in experiments:
-        yield experiment.name
-        variant = experiment.vary(start, situation)
-        if variant is None:
-            continue
-        try:
-            branch = _branch(gold, variant, start, embed)
-            found = judge(variant.sample, list(branch.run()))
-        except (EngineError, ValueError) as error:
-            problems[experiment.name] = str(error)
-            continue
-        results[experiment.name] = replace(
-            found,
-            right=(),  # left out, to keep the file small
-            wrong=tuple(sorted({*result.right, *result.wrong} - {*found.right})),
-            num_tokens=branch.counts.tokens,
-            false_triggers=tuple(
-                sorted({int(frame * sample.fps / variant.sample.fps) for frame in found.false_triggers})
-            ),
-        )
+    results, problems = yield from _run_experiments(experiments, gold, result, sample, situation, judge, embed)
     roots, traced = _trace_failures(chain, sample)
     if recording.config.do_sample:
         yield "other seeds"
@@ -119,6 +98,41 @@ def diagnose_video(
         num_run_tokens=recording.counts.tokens,
         num_chain_tokens=chain.num_tokens,
     )
+
+
+def _run_experiments(
+    experiments: Sequence[Experiment],
+    gold: Recording,
+    result: GoldResult,
+    sample: Sample,
+    situation: Situation,
+    judge: Callable[[Sample, Sequence[FrameOutput]], GoldResult],
+    embed: Embed | None,
+) -> Generator[str, None, tuple[Mapping[str, GoldResult], Mapping[str, str]]]:
+    """Return the gold passes of the experiments, and why others could not be run; yield the name of each first."""
+    results, problems = dict[str, GoldResult](), dict[str, str]()
+    start = Variant(sample=sample, config=gold.config)
+    for experiment in experiments:
+        yield experiment.name
+        variant = experiment.vary(start, situation)
+        if variant is None:
+            continue
+        try:
+            branch = _branch(gold, variant, start, embed)
+            found = judge(variant.sample, list(branch.run()))
+        except (EngineError, ValueError) as error:
+            problems[experiment.name] = str(error)
+            continue
+        results[experiment.name] = replace(
+            found,
+            right=(),  # left out, to keep the file small
+            wrong=tuple(sorted({*result.right, *result.wrong} - {*found.right})),
+            num_tokens=branch.counts.tokens,
+            false_triggers=tuple(
+                sorted({int(frame * sample.fps / variant.sample.fps) for frame in found.false_triggers})
+            ),
+        )
+    return results, problems
 
 
 def count_differing(outputs: Sequence[FrameOutput], others: Sequence[FrameOutput]) -> int:

@@ -25,6 +25,7 @@ from stepscope.eval.diagnosis.folder import diagnose_run, find_stale, read_diagn
 from stepscope.eval.diagnosis.plan import Plan, digest_text, find_model, make_plan
 from stepscope.eval.runs.batch import parse_devices
 from stepscope.eval.runs.folder import UNSCORED, RunFolder
+from stepscope.eval.runs.pools.ray_pool import is_cluster
 from stepscope.eval.runs.worker_messages import WorkerConfig
 
 MAX_DECISIONS: Final = 20
@@ -96,7 +97,8 @@ def _show_evidence(
 ) -> int:
     """Explain decisions and print each; return 1 if one has no evidence."""
     worker_config, _ = find_model(options.run, split, given)
-    steps = explain_decisions(options.run, worker_config, decisions, parse_devices(options.devices)[0])
+    devices = "auto" if is_cluster(options.devices) else options.devices  # one device of this machine is enough
+    steps = explain_decisions(options.run, worker_config, decisions, parse_devices(devices)[0])
     has_failed, is_written = False, False
     for step in steps:
         fps = next(sample.fps for sample, _ in decisions if sample.video_id == step.video_id)

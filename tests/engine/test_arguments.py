@@ -27,7 +27,7 @@ CALLS: dict[str, tuple[Callable[[Any], object], str]] = {
     "no device": (lambda wrong: load_model("x", device=wrong), "device must be text such as cuda:1; got None"),
     "no dtype": (lambda wrong: load_model("x", dtype=wrong), "dtype must be text such as bfloat16; got None"),
     "no video": (lambda wrong: read_frames(wrong, fps=2), "path must be a path; got None"),
-    "no rate": (lambda wrong: read_frames("x", fps=wrong), "fps must be a finite number; got None"),
+    "no rate": (lambda wrong: read_frames("x", fps=wrong), "fps must be a number; got None"),
     "steps": (parse_steps, "the steps must be text with a line for each step; got None"),
     "goal": (lambda wrong: Task(goal=wrong), "goal must be text; got None"),
     "no steps": (lambda wrong: Task(steps=wrong), "steps must be a list of Step; parse_steps reads text; got None"),

@@ -7,6 +7,7 @@ import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
+from numbers import Real
 from string import Formatter
 from typing import Any, Literal, get_args
 
@@ -191,7 +192,7 @@ class StreamConfig:
 
 def check_threshold(value: float, name: str) -> None:
     """Raise ``ValueError`` with the name unless a threshold is within [0, 1]."""
-    _require(0 <= value <= 1, name, value, "within [0, 1]")
+    _require(isinstance(value, Real) and 0 <= value <= 1, name, value, "within [0, 1]")
 
 
 def read_threshold(value: object, name: str) -> float:

@@ -11,6 +11,7 @@ from decimal import Decimal
 from typing import Literal, get_args
 
 from stepscope.engine.config import IllegalUpdates
+from stepscope.engine.io.arguments import check_type
 from stepscope.engine.io.files import BLANKS, strip_text
 from stepscope.engine.io.json_records import short_repr
 from stepscope.engine.records import FrameOutput, Step, UpdateLegality, UserTurn
@@ -121,6 +122,7 @@ def parse_steps(text: str) -> tuple[Step, ...]:
     A line is ``S2: attach the wheel``, or the name alone, which is numbered from S1. Empty lines are skipped. Raises
     ``ValueError`` if two steps share an id.
     """
+    check_type("the steps", text, str, "text with a line for each step")
     lines = [(line, _STEP_LINE.fullmatch(line)) for line in map(strip_text, text.splitlines()) if line]
     steps = tuple(
         Step(id=match[1], name=match[2]) if match else Step(id=f"S{number}", name=line)

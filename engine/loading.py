@@ -7,6 +7,7 @@ from typing import Any
 
 from stepscope.engine.config import GraphSetting, Quantization
 from stepscope.engine.inference.cuda_graphs import create_graph_pool
+from stepscope.engine.io.arguments import check_path, check_type
 from stepscope.engine.model.checkpoint import Checkpoint, load_checkpoint
 from stepscope.engine.model.devices import use_onednn
 
@@ -43,6 +44,9 @@ def load_model(
             memory.
         ValueError: A device or dtype that is not available, or ``graphs="on"`` where graphs are not available.
     """
+    check_path("path_or_id", path_or_id)
+    check_type("device", device, str, "text such as cuda:1")
+    check_type("dtype", dtype, str, "text such as bfloat16")
     checkpoint = load_checkpoint(
         path_or_id,
         device=device,

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Final, Literal, get_args
 
 from stepscope.engine.errors import EngineError
+from stepscope.engine.io.arguments import check_finite, check_type
 from stepscope.engine.io.files import atomic_write, open_text, to_json
 from stepscope.engine.io.json_records import Amount, AmountOrNan, Count, FiniteOrNan, ProbOrNan, parse_record, reading
 
@@ -41,6 +42,11 @@ class UserTurn:
     time_s: float
     """Seconds from the start of the video."""
     text: str
+
+    def __post_init__(self) -> None:
+        """Raise ``ValueError`` for a time that is no number, or a text that is none."""
+        check_finite("the time of a user turn", self.time_s)
+        check_type("the text of a user turn", self.text, str, "text")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,14 +90,14 @@ class Forgotten:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reasoning:
-    """What a served model wrote before its answer at a frame; it is never read as an answer."""
+    """What a model wrote before its answer at a frame; it is never read as an answer."""
 
     text: str
-    """Its beginning; empty if the server keeps it back."""
+    """Its beginning; empty if a server keeps it back."""
     num_tokens: Count | None = None
     """Its tokens with their marks; None if unknown."""
     latency_ms: Amount | None = None
-    """Milliseconds of its request, with the answer; None if unknown."""
+    """Milliseconds of its request to a server, with the answer; None if unknown."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,7 +137,7 @@ class FrameOutput:
     forgotten: Forgotten | None = None
     """The part of the context that was dropped before this frame; None if none was, or if it is unknown."""
     reasoning: Reasoning | None = None
-    """What a served model wrote before its answer; None without reasoning."""
+    """What the model wrote before its answer; None without reasoning."""
 
     def __post_init__(self) -> None:
         """Raise ``ValueError`` if the legality of some updates is missing."""

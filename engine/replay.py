@@ -8,6 +8,7 @@ crops the cache after the image of frame 30, generates its response, and verifie
 
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import fields, replace
+from types import NoneType
 from typing import Final
 
 from stepscope.engine.config import StreamConfig
@@ -17,6 +18,7 @@ from stepscope.engine.control.requests import PassCounts, TextProgress
 from stepscope.engine.control.speculator import PriorRun
 from stepscope.engine.control.task import Task
 from stepscope.engine.inspection import FrameInspection, inspect_frame, trace_frames
+from stepscope.engine.io.arguments import check_type
 from stepscope.engine.live.questions import AskedQuestions
 from stepscope.engine.model.checkpoint import Checkpoint
 from stepscope.engine.model.features.frame_encoder import FrameFeatures
@@ -46,6 +48,9 @@ class Recording:
         config: StreamConfig | None = None,
         asked: AskedQuestions | None = None,
     ) -> None:
+        check_type("checkpoint", checkpoint, Checkpoint, "a checkpoint of load_model")
+        check_type("task", task, (Task, NoneType), "a Task")
+        check_type("config", config, (StreamConfig, NoneType), "a StreamConfig")
         self._task, self._asked = task or Task(), asked
         self.outputs: list[FrameOutput] = []
         self.intervention = Intervention()
@@ -113,6 +118,7 @@ class Recording:
         ``task_from``, the turns before that frame are those of this run. More questions may be ``asked`` while it runs.
         Sampled texts are drawn again, without reuse. Raises ``ValueError`` for a frame that the run does not have.
         """
+        check_type("intervention", intervention, Intervention, "an Intervention")
         change = intervention
         _check_frames(change, num_frames=len(self.outputs))
         task, config = change.change_task(self.task), change.config or self.config
@@ -150,6 +156,7 @@ class Recording:
 
     def with_question(self, question: UserTurn, *, asked: AskedQuestions | None = None) -> "Recording":
         """Return a branch with a further question, which is answered at its frame."""
+        check_type("question", question, UserTurn, "a UserTurn")
         return self.branch(Intervention(questions=(question,)), asked=asked)
 
     @property
@@ -186,6 +193,7 @@ class Recording:
 
         Raises ``ValueError`` for a frame that the run does not have.
         """
+        check_type("frame_index", frame_index, int, "a whole number")
         if not 0 <= frame_index < len(self.outputs):
             raise ValueError(
                 f"frame {frame_index} does not exist; the run has {format_count(len(self.outputs), 'frame')}"

@@ -30,6 +30,7 @@ from stepscope.engine.inference.cuda_graphs import CudaGraphRunner
 from stepscope.engine.inference.readout import ReadoutSpec, make_readout_spec
 from stepscope.engine.inference.runner import Runner, forward_batch
 from stepscope.engine.inference.static import Inputs
+from stepscope.engine.io.arguments import check_type
 from stepscope.engine.model.attention import has_fixed_rotation
 from stepscope.engine.model.checkpoint import Checkpoint
 from stepscope.engine.model.features.frame_encoder import FrameFeatures
@@ -62,6 +63,11 @@ class StreamRequest:
     """Whether a response is also reported token by token, by events with ``text_progress``."""
     checks_probs: bool = False
     """Whether a probability that is not a number ends the stream with an error; see ``check_probs``."""
+
+    def __post_init__(self) -> None:
+        """Raise ``ValueError`` for frames or a task of another type."""
+        check_type("features", self.features, Iterable, "the frames of encode")
+        check_type("task", self.task, Task, "a Task")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,10 +13,11 @@ from dataclasses import asdict, replace
 from os import PathLike
 from pathlib import Path
 from types import NoneType, TracebackType
-from typing import Any, Self, SupportsFloat, TypeVar, cast
+from typing import Any, Self, SupportsFloat, cast
 
 from stepscope.engine.decisions.signals import SignalSpec, check_signals
 from stepscope.engine.dialogue import apply_update, initial_state
+from stepscope.engine.io.arguments import check_list, check_path, check_type
 from stepscope.engine.io.files import atomic_write, strip_text, to_json
 from stepscope.engine.io.json_records import short_repr
 from stepscope.engine.records import FrameOutput, Reasoning, Step, frame_at, unknown_output
@@ -27,7 +28,6 @@ from stepscope.eval.data.writers import write_samples
 from stepscope.eval.runs.folder import OWN_SPLIT, RunFolder, VideoRecord, digest_sample, output_path
 
 __all__ = ["Reasoning", "RunRecorder", "SignalSpec", "Turn", "VideoRecorder"]
-Value = TypeVar("Value")
 _MAX_GAP = 100_000
 """Frames between two recorded ones; more are a mistake, such as times in milliseconds."""
 
@@ -58,11 +58,11 @@ class RunRecorder:
         split: str | Path | None = None,
         has_states: bool = False,
     ) -> None:
-        _check_type("folder", folder, (str, PathLike), "a path")
-        _check_type("model", model, str, "a text")
-        _check_type("settings", settings, (Mapping, NoneType), "a dict")
-        _check_type("split", split, (str, PathLike, NoneType), "a path")
-        _check_list("signals", signals, SignalSpec, "a list of SignalSpec")
+        check_path("folder", folder)
+        check_type("model", model, str, "a text")
+        check_type("settings", settings, (Mapping, NoneType), "a dict")
+        check_type("split", split, (str, PathLike, NoneType), "a path")
+        check_list("signals", signals, SignalSpec, "a list of SignalSpec")
         self.path = Path(folder)
         self.signals = tuple(check_signals(signals))
         self._has_own_split = split is None
@@ -128,14 +128,14 @@ class RunRecorder:
             ValueError: The split of the run does not have the video, the arguments contradict it, or are invalid.
         """
         folder = self._open_folder()
-        _check_type("video_id", video_id, str, "a text")
-        _check_type("goal", goal, str, "a text")
-        _check_type("video_path", video_path, (str, PathLike, NoneType), "a path")
+        check_type("video_id", video_id, str, "a text")
+        check_type("goal", goal, str, "a text")
+        check_type("video_path", video_path, (str, PathLike, NoneType), "a path")
         fps = None if fps is None else _read_number("fps", fps)
         if not isinstance(steps, str):
-            steps = _check_list("steps", steps, Step, "a text with a line for each step, or a list of Step")
+            steps = check_list("steps", steps, Step, "a text with a line for each step, or a list of Step")
         if turns is not None:
-            turns = _check_list("turns", turns, Turn, "a list of Turn")
+            turns = check_list("turns", turns, Turn, "a list of Turn")
         if self._has_own_split:
             sample = self._keep_sample(make_own_sample(video_id, fps, video_path, goal, steps, turns), 1)
         else:
@@ -235,7 +235,8 @@ class VideoRecorder:
             ValueError: A value is out of its range, or a signal is not described.
         """
         index = self._place(time_s := _read_number("time_s", time_s))
-        _check_type("signals", signals, (Mapping, NoneType), "a dict of values by name")
+        check_type("reasoning", reasoning, (Reasoning, NoneType), "a Reasoning")
+        check_type("signals", signals, (Mapping, NoneType), "a dict of values by name")
         values = {name: _read_number(name, value) for name, value in (signals or {}).items()}
         if unknown := values.keys() - self._names:
             raise ValueError(f"the signal {min(unknown)!r} is not described; name it in signals of RunRecorder")
@@ -282,22 +283,10 @@ class VideoRecorder:
             self._write(unknown_output(index, fps=self._sample.fps, dst_state=state).to_json() + "\n")
 
     def _check_updates(self, updates: Sequence[str]) -> Sequence[str]:
-        updates = _check_list("updates", updates, str, "a list of texts")
+        updates = check_list("updates", updates, str, "a list of texts")
         if updates and not self._has_states:
             raise ValueError("updates are recorded only by RunRecorder(..., has_states=True)")
         return updates
-
-
-def _check_type(name: str, value: object, kinds: type | tuple[type, ...], rule: str) -> None:
-    if not isinstance(value, kinds):
-        raise ValueError(f"{name} must be {rule}; got {short_repr(value)}")
-
-
-def _check_list(name: str, values: Iterable[Value], kind: type, rule: str) -> tuple[Value, ...]:
-    found = tuple(values) if isinstance(values, Iterable) and not isinstance(values, str | Mapping) else None
-    if found is None or not all(isinstance(value, kind) for value in found):
-        raise ValueError(f"{name} must be {rule}; got {short_repr(values if found is None else list(found))}")
-    return found
 
 
 def _read_number(name: str, value: object) -> float:

@@ -20,8 +20,8 @@ from stepscope.engine.io.files import strip_text
 from stepscope.engine.model.features.frame_encoder import encode
 from stepscope.engine.model.hub.prompt import HubPrompt
 from stepscope.engine.plurals import format_count
+from stepscope.engine.reasoning import split_reasoning
 from stepscope.engine.video.reader import read_frames
-from stepscope.eval.served.answers import split_reasoning
 
 MAX_STEPS: Final = 12
 _NUM_FRAMES: Final = 4

@@ -17,7 +17,7 @@ from stepscope.engine.replay import Recording
 from stepscope.engine.video.reader import read_frames
 from stepscope.eval.data.loading import read_samples
 from stepscope.eval.data.samples import build_task
-from stepscope.eval.diagnosis.videos import diagnose_video
+from stepscope.eval.diagnosis.videos import VideoDiagnosis, diagnose_video
 from stepscope.eval.matching.turns import DEFAULT_ENCODER, import_encoder
 from stepscope.eval.reports.scoring import ScoreSettings
 
@@ -44,17 +44,12 @@ def main() -> None:
             steps = diagnose_video(
                 recording, sample, (), encode=encode_texts, scoring=ScoreSettings(text_encoder=DEFAULT_ENCODER)
             )
-            part = "chain"
-            while True:
-                began_s = time.process_time()
-                try:
-                    activity = next(steps)
-                except StopIteration as end:
-                    found = end.value
-                    break
-                finally:
-                    times_s[part] += time.process_time() - began_s
-                part = "gold" if activity == "gold history" else "chain"
+            part, began_s = "chain", time.process_time()
+            for step in steps:
+                times_s[part] += time.process_time() - began_s
+                part, began_s = "gold" if step == "gold history" else part, time.process_time()
+            assert isinstance(step, VideoDiagnosis)
+            found = step
             numbers += Counter(failures=found.num_failures[0], roots=len(found.roots))
             tokens += Counter(run=found.num_run_tokens, chain=found.num_chain_tokens, gold=found.gold.num_tokens)
         costs = [

@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from stepscope.engine.chat.prefix_store import Lease, PrefixCache, PrefixStore
 from stepscope.engine.chat.prompts import ContextPiece, count_tokens
-from stepscope.engine.control.prompt_codec import PromptCodec
+from stepscope.engine.control.prompt_codec import PromptCodec, read_reply
 from stepscope.engine.control.requests import ForwardRequest, ForwardResult, Image
 
 C = TypeVar("C", bound=PrefixCache)
@@ -98,7 +98,7 @@ def answer_prompt(
         stopped = is_stopped()
         while not stopped and token is not None and token not in ends and len(ids) < max_new_tokens:
             ids.append(token)
-            text = codec.text(ids)
+            text, _ = read_reply(codec, ids)
             is_whole = text.startswith(shown) and not text.endswith("\ufffd")  # else a character is incomplete
             yield AnswerDelta(text=text[len(shown) :] if is_whole else "", num_tokens=len(ids))
             shown = text if is_whole else shown
@@ -107,7 +107,7 @@ def answer_prompt(
             if len(ids) < max_new_tokens:
                 request = ForwardRequest(num_cached=length, inputs=(token,), frames=range(1), sample_positions=(0,))
                 length, num_fed, token = length + 1, num_fed + 1, forward(request).tokens[0]
-        text = codec.text(ids)
+        text, _ = read_reply(codec, ids)
         if text != shown and text.startswith(shown):
             yield AnswerDelta(text=text[len(shown) :], num_tokens=len(ids))
         lease.commit((*prompt[:fed_pieces], *ids[:num_fed]))

@@ -21,7 +21,7 @@ from stepscope.engine.control.requests import ForwardRequest, FrameTimesRequest,
 from stepscope.engine.control.task import Task
 from stepscope.engine.inference.memory import peak_memory_mb
 from stepscope.engine.inference.readout import make_readout_spec, read_decisions
-from stepscope.engine.inference.runner import Runner
+from stepscope.engine.inference.runner import Runner, embed_inputs
 from stepscope.engine.model.checkpoint import Checkpoint
 from stepscope.engine.model.features.frame_encoder import FrameFeatures, FrameResizer, encode_images
 from stepscope.engine.model.hub.model import HubModel
@@ -143,14 +143,9 @@ def _check_own_prompt(checkpoint: Checkpoint, config: StreamConfig) -> Iterator[
     codec, model, frames = checkpoint.prompt, checkpoint.model, _encode(checkpoint, make_pictures(NUM_PICTURES))
     frames_in_order = (Image(frame_index=n) for n in range(NUM_PICTURES))
     pieces: list[Piece] = [*codec.schema(goal="", steps=(), state={}), *frames_in_order]
-    inputs = [
-        model.embed_frames(frames[piece.frame_index].features[None])
-        if isinstance(piece, Image)
-        else model.embed_tokens(torch.tensor([[piece]], device=model.device))
-        for piece in pieces
-    ]
+    inputs = [frames[piece.frame_index].features if isinstance(piece, Image) else piece for piece in pieces]
     with torch.inference_mode():
-        hidden = model(torch.cat(inputs, dim=1))[0, -1:]
+        hidden = model(embed_inputs(model, inputs)[None])[0, -1:]
     yield _compare_next(checkpoint, config, frames, pieces, hidden=hidden)
     yield CheckLine(
         name="ids, pictures, text",

@@ -10,18 +10,18 @@ of a turn (see ``engine.control.draft_buffer``). Drafts change the number of pas
 """
 
 import math
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from typing import Final
 
 from stepscope.engine.config import StreamConfig
 from stepscope.engine.control.context import StreamContext
-from stepscope.engine.control.draft_buffer import ComputedItem, DraftBuffer, FeedItem, TurnKind
+from stepscope.engine.control.draft_buffer import ComputedItem, DraftBuffer, FeedItem
 from stepscope.engine.control.drafter import ResponseMemory
 from stepscope.engine.control.frames import Frames
 from stepscope.engine.control.intervention import ForcedTurn, Intervention
-from stepscope.engine.control.prompt_codec import PromptCodec
+from stepscope.engine.control.prompt_codec import PromptCodec, read_reply
 from stepscope.engine.control.questions import (
     SPEAK_QUESTION,
     STEP_QUESTIONS,
@@ -35,10 +35,10 @@ from stepscope.engine.control.requests import (
     Decision,
     PassCounts,
     Request,
-    TextProgress,
 )
 from stepscope.engine.control.speculator import AssistantTurn, PriorRun, Speculator
 from stepscope.engine.control.task import Task
+from stepscope.engine.control.texts import TextWriter
 from stepscope.engine.decisions.signals import RESPONSE
 from stepscope.engine.dialogue import apply_update, initial_state
 from stepscope.engine.errors import ContextError
@@ -47,7 +47,7 @@ from stepscope.engine.records import Forgotten, FrameOutput
 _UNDECIDED = Decision(speak_prob=math.nan, update_prob=math.nan)
 """The decision at a frame without questions."""
 _MIN_SUMMARY_PROB: Final = 0.5
-TextLoop = Generator[Request | FrameOutput, Answer, str]
+TurnLoop = Generator[Request | FrameOutput, Answer, AssistantTurn]
 
 
 class StreamController:
@@ -82,7 +82,7 @@ class StreamController:
         self.task, self.config, self.codec = task, config, codec
         self.tokens_per_frame = tokens_per_frame
         self.state = initial_state(task.steps, {**task.initial_state, **self.intervention.states.get(0, {})})
-        self.is_traced, self.reports_text = is_traced, reports_text
+        self.is_traced = is_traced
         self.draft_buffer = DraftBuffer(
             tokens_per_frame,
             is_traced=is_traced,
@@ -120,6 +120,14 @@ class StreamController:
             intervention=self.intervention,
             room=self.room,
         )
+        self.writer = TextWriter(
+            self.context,
+            codec=codec,
+            draft_buffer=self.draft_buffer,
+            speculator=self.speculator,
+            is_traced=is_traced,
+            reports_text=reports_text,
+        )
         self.context.begin(self.state)
 
     @property
@@ -137,9 +145,9 @@ class StreamController:
                 self.draft_buffer.mark_frame(frame)
             image = yield from self.step(frame)
             decision = image.decision or _UNDECIDED
-            turn, response = yield from self.generate_turn(frame, image)
-            signals, state = self.describe_state(decision, response)
-            if response is None:
+            turn = yield from self.generate_turn(frame, image)
+            signals, state = self.describe_state(decision, turn.response)
+            if turn.response is None:
                 self.context.pending_ids += self.frames.separator
             self.context.end_frame(has_user_turn=frame in self.frames.user_texts)
             yield FrameOutput(
@@ -147,7 +155,7 @@ class StreamController:
                 time_s=time_s,
                 speak_prob=decision.speak_prob,
                 update_prob=decision.update_prob,
-                response=response,
+                response=turn.response,
                 updates=turn.updates,
                 dst_state=dict(turn.state),
                 cache_tokens=self.context.num_tokens,
@@ -157,6 +165,7 @@ class StreamController:
                 forgotten=forgotten,
                 signals=signals,
                 state=state,
+                reasoning=turn.reasoning,
             )
             frame += 1
 
@@ -171,9 +180,8 @@ class StreamController:
         pending_ids = self.context.pending_ids
         tokens = (*pending_ids, *self.frames.ids_before_image(frame, after=pending_ids))
         items = [*(FeedItem(piece=token) for token in tokens), self.frames.image_item(frame)]
-        computed = yield from self.forward(
-            items, self.speculator.draft_after_image(frame, state=self.state), frame=frame
-        )
+        drafts = self.speculator.draft_after_image(frame, state=self.state)
+        computed = yield from self.writer.feed(items, drafts, frame=frame)
         self.context.add_image(frame)
         self.frames.extend_lookahead()
         return computed
@@ -260,9 +268,7 @@ class StreamController:
         self.state = {**self.state, **change.states.get(frame, {})}
         return self.context.restart(self.task, self.state) if frame in change.begins_context else None
 
-    def generate_turn(
-        self, frame: int, image: ComputedItem
-    ) -> Generator[Request | FrameOutput, Answer, tuple[AssistantTurn, str | None]]:
+    def generate_turn(self, frame: int, image: ComputedItem) -> TurnLoop:
         """Generate the updates and the response that the decisions at an image trigger, or a user turn demands.
 
         A forced turn takes their place. If it is probed, the model's own turn is generated first, and taken back.
@@ -287,7 +293,7 @@ class StreamController:
 
     def force_turn(
         self, frame: int, image: ComputedItem, forced: ForcedTurn, should_speak: bool, should_update: bool
-    ) -> Generator[Request | FrameOutput, Answer, tuple[AssistantTurn, str | None]]:
+    ) -> TurnLoop:
         """Write a forced turn, whose tokens wait for the next pass; generate the parts that are the model's own."""
         turn = AssistantTurn(frame=frame, should_speak=should_speak, state=self.state)
         update_ids, response_ids = self.speculator.find_forced_ids(frame)
@@ -295,63 +301,53 @@ class StreamController:
             turn = yield from self.generate_updates(turn, image, should_update)
         for text, ids in zip(forced.updates, update_ids, strict=True):
             if self.codec.update_opening and not self.asks:
-                self.context.pending_ids += [*self.codec.update_opening, *ids]
-                self.end_text(ids, self.config.max_update_tokens)
+                self.writer.force(frame, "update", self.codec.update_opening, ids, self.config.max_update_tokens)
             turn = self.apply(turn, text)
         if forced.has_own_response:
-            return turn, ((yield from self.generate_response(turn, image)) if should_speak else None)
+            return (yield from self.generate_response(turn, image)) if should_speak else turn
         opening = self.frames.answered_ids(frame)
         if response_ids is None and not opening:
-            return turn, None
+            return turn
         # a user turn that is read behind its image opens a reply, if only an empty one
-        self.context.pending_ids += [*(opening or self.codec.response_opening), *(response_ids or ())]
-        self.end_text(response_ids or (), self.config.max_new_tokens)
+        opening, ids = opening or self.codec.response_opening, response_ids or ()
+        self.writer.force(frame, "response", opening, ids, self.config.max_new_tokens)
         self.context.pending_ids += self.codec.stream_opening
-        return turn, forced.response
+        return replace(turn, response=forced.response, reasoning=read_reply(self.codec, ids)[1])
 
-    def end_text(self, ids: Sequence[int], max_tokens: int) -> None:
-        """Append the end of a forced text to the context, as ``generate_text`` does for the model's own."""
-        if self.codec.feeds_eos:
-            self.context.pending_ids.append(self.codec.eos_id)
-        elif len(ids) == max_tokens and not self.codec.feeds_last_token:
-            self.context.pending_ids.pop()
-
-    def generate_own_turn(
-        self, frame: int, image: ComputedItem, should_speak: bool, should_update: bool
-    ) -> Generator[Request | FrameOutput, Answer, tuple[AssistantTurn, str | None]]:
+    def generate_own_turn(self, frame: int, image: ComputedItem, should_speak: bool, should_update: bool) -> TurnLoop:
         """Generate the model's own turn at a frame."""
         turn = AssistantTurn(frame=frame, should_speak=should_speak, state=self.state)
         if (should_update or should_speak) and self.frames.restart_lookahead() and self.speculator.is_drafting:
             # frames to draft after the end of the turn; the turn does not wait for them
             yield from self.frames.fetch(frame + 1, may_wait=False)
         turn = yield from self.generate_updates(turn, image, should_update)
-        return turn, ((yield from self.generate_response(turn, image)) if should_speak else None)
+        return (yield from self.generate_response(turn, image)) if should_speak else turn
 
-    def generate_updates(
-        self, turn: AssistantTurn, image: ComputedItem, should_update: bool
-    ) -> Generator[Request | FrameOutput, Answer, AssistantTurn]:
+    def generate_updates(self, turn: AssistantTurn, image: ComputedItem, should_update: bool) -> TurnLoop:
         """Generate the updates of a frame, and apply them to the state."""
         config, decision = self.config, image.decision or _UNDECIDED
         if self.asks and should_update:
             return self.apply_answers(turn, decision.answers)
         while should_update:
             self.context.pending_ids += self.codec.update_opening
-            text = yield from self.generate_text(turn, "update", config.max_update_tokens)
+            ids = yield from self.writer.generate(turn, "update", config.max_update_tokens)
+            text = self.codec.text(ids)
             turn = self.apply(turn, text)
             has_room = len(turn.updates) < config.max_updates_per_frame
             should_update = has_room and (yield from self.should_update_again(turn))
             self.speculator.memory.record_update(text, is_followed=should_update)
         return turn
 
-    def generate_response(self, turn: AssistantTurn, image: ComputedItem) -> TextLoop:
+    def generate_response(self, turn: AssistantTurn, image: ComputedItem) -> TurnLoop:
         """Generate the response of a frame."""
         frame, config = turn.frame, self.config
         self.context.pending_ids += self.frames.answered_ids(frame) or self.codec.response_opening
         first = None if self.context.pending_ids else image.token
-        response = yield from self.generate_text(turn, "response", config.max_new_tokens, first=first)
+        ids = yield from self.writer.generate(turn, "response", config.max_new_tokens, first=first)
         self.context.pending_ids += self.codec.stream_opening
-        self.speculator.record_response(response, turn=turn)
-        return response
+        self.speculator.record_response(self.codec.text(ids), turn=turn)
+        response, reasoning = read_reply(self.codec, ids)
+        return replace(turn, response=response, reasoning=reasoning)
 
     def apply_answers(self, turn: AssistantTurn, answers: Sequence[float]) -> AssistantTurn:
         """Apply the updates whose answers exceed the threshold, the most probable first; the model writes none."""
@@ -375,55 +371,12 @@ class StreamController:
     def should_update_again(self, turn: AssistantTurn) -> Generator[Request | FrameOutput, Answer, bool]:
         """Return whether a further update follows: the probability at the ``<eos>`` of the last one decides alone."""
         drafts = self.speculator.draft_after_update(turn)
-        items = self.pending_items(needs_decision=True)
-        computed = yield from self.forward(items, drafts, frame=turn.frame)
+        computed = yield from self.writer.feed_pending(drafts, frame=turn.frame, needs_decision=True)
         assert computed.decision is not None
         config, prob = self.config, computed.decision.update_prob
         return config.policy.exceeds(prob, config.update_threshold, signal="update")
 
-    def forward(
-        self, items: Sequence[FeedItem], drafts: Iterator[FeedItem], *, frame: int
-    ) -> Generator[Request | FrameOutput, Answer, ComputedItem]:
-        """Feed items, unless they were fed as a draft before; return the results at the last one."""
-        if not self.draft_buffer.matches(items):
-            yield from self.draft_buffer.forward(items, drafts, num_cached=self.context.num_fed, frame=frame)
-        computed = self.draft_buffer.accept(len(items))
-        self.context.num_fed += self.draft_buffer.count_tokens(item.piece for item in items)
-        self.context.pending_ids = []
-        return computed
-
-    def generate_text(
-        self, turn: AssistantTurn, kind: TurnKind, max_tokens: int, *, first: int | None = None
-    ) -> TextLoop:
-        """Generate one update or response of at most ``max_tokens`` tokens after its pending opening.
-
-        ``first`` is the first token if it was read at the image. The end of the turn stays pending.
-        """
-        is_ended = first in self.codec.other_ends
-        ids: list[int] = [] if first is None or is_ended else [first]
-        if first is not None:
-            self.context.pending_ids = [first]
-        while not is_ended and len(ids) < max_tokens:
-            drafts = self.speculator.draft_text(turn, kind, ids)
-            step = len(ids) if kind == "response" else -1
-            items = self.pending_items(needs_token=True, step=step)
-            computed = yield from self.forward(items, drafts, frame=turn.frame)
-            assert computed.token is not None
-            if computed.token == self.codec.eos_id or computed.token in self.codec.other_ends:
-                break
-            ids.append(computed.token)
-            self.context.pending_ids = [computed.token]
-            if self.reports_text and kind == "response":
-                yield TextProgress(frame_index=turn.frame, text=self.codec.text(ids))
-        if self.is_traced:
-            self.draft_buffer.trace.written.setdefault(turn.frame, []).append((kind, tuple(ids)))
-        if self.codec.feeds_eos:
-            self.context.pending_ids.append(self.codec.eos_id)
-        elif not self.codec.feeds_last_token:
-            self.context.pending_ids = []
-        return self.codec.text(ids)
-
-    def summarize(self, frame: int) -> TextLoop:
+    def summarize(self, frame: int) -> Generator[Request | FrameOutput, Answer, str]:
         """Ask for a summary of the context before a frame, with the frame before it, and return the text.
 
         A model that opens its own replies may refuse: with a probability of speaking below 0.5 the text is empty.
@@ -434,7 +387,8 @@ class StreamController:
         request = codec.summary_request(after=context.pending_ids)
         ids = (*context.pending_ids, *(() if codec.answers_user_turns else request))
         image = self.frames.image_item(last)
-        computed = yield from self.forward([*(FeedItem(piece=token) for token in ids), image], iter(()), frame=frame)
+        items = [*(FeedItem(piece=token) for token in ids), image]
+        computed = yield from self.writer.feed(items, iter(()), frame=frame)
         context.pending_ids += request if codec.answers_user_turns else codec.response_opening
         if not context.pending_ids:
             assert computed.decision is not None, "a model that asks opens its replies"
@@ -442,12 +396,5 @@ class StreamController:
                 return ""
         turn = AssistantTurn(frame=frame, should_speak=True, state={})
         first = None if context.pending_ids else computed.token
-        return (yield from self.generate_text(turn, "summary", self.config.max_summary_tokens, first=first))
-
-    def pending_items(
-        self, *, needs_decision: bool = False, needs_token: bool = False, step: int = -1
-    ) -> list[FeedItem]:
-        """Return the pending tokens as items; the values are read at the last one."""
-        *front, last = self.context.pending_ids
-        last_item = FeedItem(piece=last, needs_decision=needs_decision, needs_token=needs_token, step=step)
-        return [*(FeedItem(piece=token) for token in front), last_item]
+        written = yield from self.writer.generate(turn, "summary", self.config.max_summary_tokens, first=first)
+        return read_reply(codec, written)[0]

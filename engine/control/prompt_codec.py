@@ -10,10 +10,12 @@ VideoLLM-online writes ``<bos>... [ # , # ] Assistant: Good . <eos> [ #``, and P
 ``<bos>... # # <header> assistant ... Good . #``, where the model itself writes the opening of its reply.
 """
 
+from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from typing import Final, Protocol
 
-from stepscope.engine.records import Step
+from stepscope.engine.reasoning import MAX_REASONING, ends_in_reasoning, read_written
+from stepscope.engine.records import Reasoning, Step
 
 SUMMARY_REQUEST: Final = "Please summarize the progress."
 """The request for a summary. **Source**: ProAssist, mmassist/datasets/prepare/prompts.py."""
@@ -85,3 +87,21 @@ class PromptCodec(Protocol):
 
     def text(self, ids: Sequence[int]) -> str:
         """Return the text of generated ids."""
+
+
+def read_reply(codec: PromptCodec, ids: Sequence[int]) -> tuple[str, Reasoning | None]:
+    """Return the message in the ids of a reply, and the reasoning before it; the message is empty if that has no end.
+
+    A thinking model may find the opening of its reasoning in its prompt, so that the ids have its end alone.
+    """
+    is_opened = ends_in_reasoning(codec.text(codec.response_opening))
+    thought, message = read_written(codec.text(ids), is_opened_by_prompt=is_opened)
+    if not thought:
+        return message or "", None
+
+    def has_whole(num_tokens: int) -> bool:
+        part = read_written(codec.text(ids[:num_tokens]), is_opened_by_prompt=is_opened)
+        return part[0] == thought and (part[1] is not None or message is None)
+
+    num_tokens = bisect_left(range(len(ids)), True, key=has_whole)
+    return message or "", Reasoning(text=thought[:MAX_REASONING], num_tokens=num_tokens)

@@ -20,10 +20,10 @@ from stepscope.engine.control.draft_buffer import DraftBuffer, FeedItem, Trace, 
 from stepscope.engine.control.drafter import Drafter, ResponseMemory, classify_update
 from stepscope.engine.control.frames import Frames
 from stepscope.engine.control.intervention import SILENCE, ForcedTurn, Intervention
-from stepscope.engine.control.prompt_codec import PromptCodec
+from stepscope.engine.control.prompt_codec import PromptCodec, read_reply
 from stepscope.engine.control.task import Task
 from stepscope.engine.dialogue import apply_update
-from stepscope.engine.records import FrameOutput, UpdateLegality
+from stepscope.engine.records import FrameOutput, Reasoning, UpdateLegality
 
 _MAX_ITEMS_AFTER_RESPONSE = 8
 """Items that are drafted after a drafted response; a frame with turns of an earlier run takes several."""
@@ -35,7 +35,7 @@ _ForcedIds = tuple[tuple[tuple[int, ...], ...], tuple[int, ...] | None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AssistantTurn:
-    """The updates of one frame so far, and whether a response follows."""
+    """The updates of one frame so far, whether a response follows, and the response."""
 
     frame: int
     should_speak: bool
@@ -44,6 +44,9 @@ class AssistantTurn:
     """Whether each of them is legal, illegal or malformed; not known of drafts."""
     state: Mapping[str, str]
     """The dialogue state after them."""
+    response: str | None = None
+    reasoning: Reasoning | None = None
+    """What the model wrote before the message of its response."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,12 +117,12 @@ class Speculator:
         return self._forced_ids[frame]
 
     def _encode_forced(self, frame: int, forced: ForcedTurn) -> _ForcedIds:
-        config = self._config
-        known = {(kind, self._codec.text(ids)): ids for kind, ids in self._written.get(frame, ())}
+        config, codec = self._config, self._codec
+        known = index_written(codec, self._written.get(frame, ()))
 
         def encode(kind: TurnKind, text: str, max_tokens: int) -> tuple[int, ...]:
             ids = known.get((kind, text))
-            return (self._codec.words(text) if ids is None else ids)[:max_tokens]
+            return (codec.words(text) if ids is None else ids)[:max_tokens]
 
         updates = tuple(encode("update", text, config.max_update_tokens) for text in forced.updates)
         response = None if forced.response is None else encode("response", forced.response, config.max_new_tokens)
@@ -294,6 +297,11 @@ class Speculator:
         if turn.updates:
             return classify_update(turn.updates[-1])
         return "user" if turn.frame in self._frames.user_texts else "frame"
+
+
+def index_written(codec: PromptCodec, written: Sequence[_TurnIds]) -> dict[tuple[TurnKind, str], tuple[int, ...]]:
+    """Return the ids of the texts of a frame by kind and text; those of a response have its reasoning, too."""
+    return {(kind, codec.text(ids) if kind == "update" else read_reply(codec, ids)[0]): ids for kind, ids in written}
 
 
 def _draft_item(token: int, kind: TurnKind, step: int) -> FeedItem:

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from stepscope.engine.io.arguments import check_list, check_type
 from stepscope.engine.records import Step, UserTurn, frame_at
 
 
@@ -19,6 +20,14 @@ class Task:
     """User turns that the assistant must answer at their frame, also below the speak threshold."""
     initial_state: Mapping[str, str] = field(default_factory=dict)
     """Initial states by step id; steps without an entry are not started."""
+
+    def __post_init__(self) -> None:
+        """Raise ``ValueError`` for a field of another type."""
+        check_type("goal", self.goal, str, "text")
+        check_list("steps", self.steps, Step, "a list of Step; parse_steps reads text")
+        check_list("user_turns", self.user_turns, UserTurn, "a list of UserTurn")
+        check_list("questions", self.questions, UserTurn, "a list of UserTurn")
+        check_type("initial_state", self.initial_state, Mapping, "a dict of states by step id")
 
     @property
     def all_user_turns(self) -> tuple[UserTurn, ...]:

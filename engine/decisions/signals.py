@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
 
 from stepscope.engine.decisions.policies import POLICIES, DecisionPolicy
+from stepscope.engine.io.arguments import check_finite, check_type
 from stepscope.engine.io.json_records import Finite
 
 Decision = Literal["speak", "update"]
@@ -42,6 +43,9 @@ class SignalSpec:
 
     def __post_init__(self) -> None:
         """Check name, range and threshold."""
+        check_type("the name of a signal", self.name, str, "text")
+        check_finite("low", self.low)
+        check_finite("high", self.high)
         if not self.name.strip():
             raise ValueError("a signal must have a name")
         if not self.low < self.high:

@@ -6,10 +6,11 @@ from functools import cached_property
 from itertools import pairwise
 
 from stepscope.engine.config import StreamConfig
-from stepscope.engine.control.draft_buffer import Trace
-from stepscope.engine.control.prompt_codec import PromptCodec
+from stepscope.engine.control.draft_buffer import Trace, TurnKind
+from stepscope.engine.control.prompt_codec import PromptCodec, read_reply
 from stepscope.engine.control.questions import StateReader
 from stepscope.engine.control.requests import Image
+from stepscope.engine.control.speculator import index_written
 from stepscope.engine.control.task import Task
 from stepscope.engine.dialogue import initial_state, parse_update
 from stepscope.engine.errors import EngineError
@@ -127,20 +128,22 @@ class DecisionCase:
         """Return the tokens from the image to the written text of the turn, and those of the text."""
         output, codec = self._recording.outputs[self.frame], self.codec
         asks = config.policy.source == "answer"  # its updates have no text
-        texts = [("update", text) for text in output.updates if not asks]
+        texts: list[tuple[TurnKind, str]] = [("update", text) for text in output.updates if not asks]
         texts += [("response", output.response)] if output.response is not None else []
         if (target.kind, target.written) not in texts:
             raise ValueError(f"frame {self.frame} has no {target.kind} {target.written!r}")
         user_texts = [turn.text for turn in task.all_user_turns if frame_at(turn.time_s, config.fps) == self.frame]
         answered = codec.user_turns(user_texts) if user_texts and codec.answers_user_turns else ()
-        own = [ids for kind, ids in self._trace.written.get(self.frame, ()) if kind != "summary"]
+        # the model's own ids, of which the tokenizer might make others
+        known = index_written(codec, self._trace.written.get(self.frame, ()))
         before = list[int]()
         for kind, text in texts:
             before += codec.update_opening if kind == "update" else answered or codec.response_opening
-            # the model's own ids, of which the tokenizer might make others
-            ids = next((list(ids) for ids in own if codec.text(ids) == text), list(codec.words(text)))
+            ids = list(known.get((kind, text)) or codec.words(text))
             if (kind, text) == (target.kind, target.written):
-                return tuple(before), ids
+                thought = read_reply(codec, ids)[1] if kind == "response" else None
+                num_tokens = thought.num_tokens or 0 if thought else 0  # it precedes both texts
+                return (*before, *ids[:num_tokens]), ids[num_tokens:]
             before += [*ids, codec.eos_id] if codec.feeds_eos else ids
         raise AssertionError("the text is in the turn")
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
+from numbers import Real
 from pathlib import Path
 
 import cv2
@@ -19,6 +20,7 @@ from av.error import FFmpegError
 
 from stepscope.engine.dialogue import format_clock
 from stepscope.engine.errors import VideoError
+from stepscope.engine.io.arguments import check_path, check_type
 from stepscope.engine.records import Excerpt
 from stepscope.engine.video.decoders import (
     Picture,
@@ -123,9 +125,11 @@ def read_frames(
         ValueError: ``fps`` or ``size`` is not positive.
         VideoError: No picture can be read, or the file ends before the excerpt starts.
     """
+    check_path("path", path)
+    check_type("fps", fps, Real, "a number")
     if not (math.isfinite(fps) and fps > 0):
         raise ValueError(f"fps must be positive and finite, not {fps}")
-    if size is not None and min(size) < 1:
+    if size is not None and (not isinstance(size, tuple | list) or len(size) != 2 or min(size) < 1):
         raise ValueError(f"size must be (height, width) of at least 1 pixel each, not {size}")
     decoders = SAMPLED_DECODERS
     if device != "cpu":

@@ -2,7 +2,7 @@
 
 import math
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Final
@@ -25,6 +25,8 @@ from stepscope.eval.diagnosis.folder import diagnose_run, find_stale, read_diagn
 from stepscope.eval.diagnosis.plan import Plan, digest_text, find_model, make_plan
 from stepscope.eval.runs.batch import parse_devices
 from stepscope.eval.runs.folder import UNSCORED, RunFolder
+from stepscope.eval.runs.pools.ray_pool import is_cluster
+from stepscope.eval.runs.roots import Root
 from stepscope.eval.runs.worker_messages import WorkerConfig
 
 MAX_DECISIONS: Final = 20
@@ -96,7 +98,8 @@ def _show_evidence(
 ) -> int:
     """Explain decisions and print each; return 1 if one has no evidence."""
     worker_config, _ = find_model(options.run, split, given)
-    steps = explain_decisions(options.run, worker_config, decisions, parse_devices(options.devices)[0])
+    devices = "auto" if is_cluster(options.devices) else options.devices  # one device of this machine is enough
+    steps = explain_decisions(options.run, worker_config, decisions, parse_devices(devices)[0])
     has_failed, is_written = False, False
     for step in steps:
         fps = next(sample.fps for sample, _ in decisions if sample.video_id == step.video_id)
@@ -211,10 +214,8 @@ def _format_effect(effect: Effect) -> str:
     return f"{effect.name:<40}{effect.fixed:>13}{effect.broken:>15}{f'-{effect.removed} +{effect.added}':>16}  {result}"
 
 
-def _describe_seeds(found: Diagnosis, row: Mapping[str, str | float]) -> str:
+def _describe_seeds(root: Root) -> str:
     """Return how often the consequences of a root happen at other seeds; nothing where texts are not sampled."""
-    video = next(video for video in found.videos if video.video_id == row["video_id"])
-    root = next(root for root in video.roots if root.time_s == row["root_time_s"])
     if root.kept_share is None or root.corrected_share is None:
         return ""
     return f"; at other seeds {root.kept_share:.0%} of these happen, {root.corrected_share:.0%} with its correction"
@@ -228,18 +229,19 @@ def _percent(share: Share) -> str:
 
 def _print_video(found: Diagnosis, options: ExplainOptions) -> None:
     """Print the failures of ``--video``, or the one nearest to ``--time``."""
-    rows = [row for row in found.rows() if row["video_id"] == options.video]
-    if options.time is not None and rows:
+    videos = [video for video in found.videos if video.video_id == options.video]
+    failures = [(failure, video.roots[failure.root]) for video in videos for failure in video.failures]
+    if options.time is not None and failures:
         nearest = options.time
-        rows = [min(rows, key=lambda row: abs(float(row["time_s"]) - nearest))]
-        if rows[0]["time_s"] != nearest:
-            print(f"{options.video} has no failure at {nearest:g} s; the nearest is at {rows[0]['time_s']:g} s")
-    for row in rows:
-        origin = f"follows from {row['root_time_s']:g} s" if row["is_consequence"] == "true" else "is a root"
-        fixes = row["fixed_by"] or "nothing that was tried"
+        failures = [min(failures, key=lambda found: abs(found[0].time_s - nearest))]
+        if (time_s := failures[0][0].time_s) != nearest:
+            print(f"{options.video} has no failure at {nearest:g} s; the nearest is at {time_s:g} s")
+    for failure, root in failures:
+        origin = f"follows from {root.time_s:g} s" if failure.is_consequence else "is a root"
+        fixes = "; ".join(root.fixed_by) or "nothing that was tried"
         print(
-            f"{row['time_s']:g} s, {row['kind']}: {origin}, {row['root_class']}, prevented by {fixes}; "
-            f"that root takes along {row['num_consequences']:g} more{_describe_seeds(found, row)}"
+            f"{failure.time_s:g} s, {failure.kind}: {origin}, {root.cause}, prevented by {fixes}; "
+            f"that root takes along {root.num_consequences} more{_describe_seeds(root)}"
         )
-    if not rows:
+    if not failures:
         print(f"{options.video} has no failure")

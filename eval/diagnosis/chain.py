@@ -14,11 +14,11 @@ first. **Source**: the decisive error of Who&When (2505.00212), for streams and 
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, replace
 
-from stepscope.engine.control.intervention import Intervention, force_outputs
+from stepscope.engine.control.intervention import SILENCE, Intervention, force_outputs
 from stepscope.engine.records import FrameOutput
 from stepscope.engine.replay import Recording
 from stepscope.eval.data.samples import Sample
-from stepscope.eval.diagnosis.references import find_anchor, list_reference_turns, select_turn
+from stepscope.eval.diagnosis.references import find_anchor, list_reference_turns
 from stepscope.eval.metrics.matched_video import Failure, JudgedVideo
 
 Judge = Callable[[Sequence[FrameOutput]], JudgedVideo]
@@ -37,72 +37,56 @@ class Correction:
     failures: tuple[Failure, ...]
     vanished: tuple[Failure, ...]
     """The failures after it that are absent once it is corrected."""
-    appeared: tuple[Failure, ...]
-    """The failures after it that exist only since it is corrected."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chain:
     """The corrections of one video, in order, until nothing fails."""
 
+    failures: tuple[Failure, ...]
+    """Of the run."""
     num_failures: tuple[int, ...]
-    """Failures of the run, and after each correction; the last one is 0."""
+    """Of the run, and after each correction; the last one is 0."""
     corrections: tuple[Correction, ...]
     num_tokens: int
     """Tokens that were fed for it; see ``PassCounts``."""
-    outputs: tuple[FrameOutput, ...]
 
 
-def correct(recording: Recording, sample: Sample, judge: Judge) -> Generator[Correction, None, Chain]:
-    """Correct a finished run of a video at one failure after another; yield each correction as it is found.
+def correct(recording: Recording, sample: Sample, judge: Judge) -> Generator[str, None, Chain]:
+    """Correct a finished run of a video at one failure after another; yield what is done next.
 
     Raises ``ValueError`` if a correction does not remove the failures of its frame: the reference contradicts itself.
     """
-    reference = list_reference_turns(sample)
+    reference, corrections, num_tokens = list_reference_turns(sample), list[Correction](), 0
     failures = judge(recording.outputs).failures
-    counts, corrections, num_tokens = [len(failures)], list[Correction](), 0
+    first, counts = failures, [len(failures)]
     while failures:
         frame = min(find_anchor(failure, sample) for failure in failures)
+        at_s = frame / sample.fps
         if corrections and frame <= corrections[-1].frame:
-            at_s = frame / sample.fps
             raise ValueError(
                 f"video {sample.video_id}: the reference at {at_s:g} s fails by its own scores; correct it"
             )
+        yield f"correction at {at_s:g} s"
         own = force_outputs(recording.outputs, until=frame)
-        change = replace(own, turns={**own.turns, frame: select_turn(reference, frame)}, until=frame + 1)
+        change = replace(own, turns={**own.turns, frame: reference.get(frame, SILENCE)}, until=frame + 1)
         kept = force_outputs(recording.outputs, until=frame + 1)
         recording = recording.branch(change)
-        yield_outputs = list(recording.run())
+        remaining = judge(list(recording.run())).failures
         num_tokens += recording.counts.tokens
-        remaining = judge(yield_outputs).failures
+        known = {identify(failure) for failure in remaining}
         here = tuple(failure for failure in failures if find_anchor(failure, sample) == frame)
-        later = [failure for failure in failures if failure not in here]
-        correction = Correction(
-            frame=frame,
-            kept=kept,
-            corrected=change,
-            failures=here,
-            vanished=_without(later, remaining),
-            appeared=_without(remaining, later),
+        vanished = (failure for failure in failures if failure not in here and identify(failure) not in known)
+        corrections.append(
+            Correction(frame=frame, kept=kept, corrected=change, failures=here, vanished=tuple(vanished))
         )
-        corrections.append(correction)
-        yield correction
         failures = remaining
         counts.append(len(failures))
     return Chain(
-        num_failures=tuple(counts),
-        corrections=tuple(corrections),
-        num_tokens=num_tokens,
-        outputs=tuple(recording.outputs),
+        failures=tuple(first), num_failures=tuple(counts), corrections=tuple(corrections), num_tokens=num_tokens
     )
 
 
 def identify(failure: Failure) -> tuple[object, ...]:
     """Return what a failure has in common in several runs of a video; positions of turns differ between runs."""
     return failure.kind, failure.frame_index, failure.reference, failure.step_ids
-
-
-def _without(failures: Sequence[Failure], others: Sequence[Failure]) -> tuple[Failure, ...]:
-    """Return the failures that have no equal among others."""
-    known = {identify(other) for other in others}
-    return tuple(failure for failure in failures if identify(failure) not in known)

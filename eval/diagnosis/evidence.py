@@ -11,6 +11,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, Final
 
+from stepscope.engine.control.intervention import SILENCE
 from stepscope.engine.errors import EngineError
 from stepscope.engine.evidence.explain import Pictures, explain_decision
 from stepscope.engine.evidence.records import Contrast, Evidence, EvidenceFile, Target, read_evidence, write_evidence
@@ -22,7 +23,7 @@ from stepscope.engine.records import FrameOutput, is_same
 from stepscope.engine.replay import Recording
 from stepscope.engine.video.reader import read_frames
 from stepscope.eval.data.samples import Sample, build_task
-from stepscope.eval.diagnosis.references import list_reference_turns, select_turn
+from stepscope.eval.diagnosis.references import list_reference_turns
 from stepscope.eval.runs.folder import RunFolder, digest_sample, evidence_path, is_outcome_of
 from stepscope.eval.runs.output_folder import lock_folder
 from stepscope.eval.runs.pools.worker import load_checkpoint
@@ -84,7 +85,7 @@ def choose_target(output: FrameOutput, sample: Sample, *, has_updates: bool) -> 
     """
     if not sample.has_reference:
         return None
-    reference = select_turn(list_reference_turns(sample), output.frame_index)
+    reference = list_reference_turns(sample).get(output.frame_index, SILENCE)
     written = [update for update in output.updates if update not in reference.updates]
     expected = [update for update in reference.updates if update not in output.updates]
     if has_updates and written and expected:

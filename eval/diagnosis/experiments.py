@@ -77,52 +77,31 @@ class Experiment:
 
 def list_experiments(own: Sequence[Experiment] = ()) -> tuple[Experiment, ...]:
     """Return all experiments, each kind with its placebo, in the order of ``KINDS``, and the user's own last."""
-    moves = (
+    placebo = partial(Experiment, is_placebo=True)
+    prompt, mixed = ({"system_prompt": text} for text in (SYSTEM_PROMPT, _mix_words(SYSTEM_PROMPT, "")))
+    moves = [
         Experiment(name=f"thresholds {move:+g}", kind="thresholds", vary=partial(_move_thresholds, move), cost=1.1)
         for move in THRESHOLD_MOVES
-    )
+    ]
+    by_nothing = partial(_move_thresholds, NOTHING)
+    ids, steps = partial(_vary_if_changed, _number_ids, _mix_ids), partial(_vary_if_changed, _sort_steps, _mix_steps)
     return (
         Experiment(name="a context that is never cut", kind="forgetting", vary=_keep_all),
-        Experiment(name="cuts elsewhere", kind="forgetting", vary=_cut_elsewhere, is_placebo=True),
+        placebo(name="cuts elsewhere", kind="forgetting", vary=_cut_elsewhere),
         Experiment(name="ids in listing order", kind="prompt: ids", vary=_number_ids),
-        Experiment(
-            name="ids at random",
-            kind="prompt: ids",
-            vary=partial(_vary_if_changed, _number_ids, _mix_ids),
-            is_placebo=True,
-        ),
+        placebo(name="ids at random", kind="prompt: ids", vary=ids),
         Experiment(name="steps in the order done", kind="prompt: order", vary=_sort_steps),
-        Experiment(
-            name="steps at random",
-            kind="prompt: order",
-            vary=partial(_vary_if_changed, _sort_steps, _mix_steps),
-            is_placebo=True,
-        ),
+        placebo(name="steps at random", kind="prompt: order", vary=steps),
         Experiment(name="other words for the goal", kind="prompt: wording", vary=_reword_goal),
-        Experiment(name="the words of the goal mixed", kind="prompt: wording", vary=_mix_goal, is_placebo=True),
-        Experiment(
-            name="another system prompt",
-            kind="prompt: system prompt",
-            vary=partial(_change, {"system_prompt": SYSTEM_PROMPT}),
-        ),
-        Experiment(
-            name="the words of that prompt mixed",
-            kind="prompt: system prompt",
-            vary=partial(_change, {"system_prompt": _mix_words(SYSTEM_PROMPT, "")}),
-            is_placebo=True,
-        ),
+        placebo(name="the words of the goal mixed", kind="prompt: wording", vary=_mix_goal),
+        Experiment(name="another system prompt", kind="prompt: system prompt", vary=partial(_change, prompt)),
+        placebo(name="the words of that prompt mixed", kind="prompt: system prompt", vary=partial(_change, mixed)),
         *moves,
-        Experiment(
-            name="thresholds moved by nothing",
-            kind="thresholds",
-            vary=partial(_move_thresholds, NOTHING),
-            is_placebo=True,
-            cost=1.1,
-        ),
+        placebo(name="thresholds moved by nothing", kind="thresholds", vary=by_nothing, cost=1.1),
         Experiment(name="twice the frame rate", kind="frames: rate", vary=_double_rate, cost=8.0),
-        Experiment(name="frames 5 % later", kind="frames: rate", vary=partial(_shift, 0.05), is_placebo=True),
+        placebo(name="frames 5 % later", kind="frames: rate", vary=partial(_shift, 0.05)),
         Experiment(name="frames half an interval later", kind="frames: phase", vary=partial(_shift, 0.5), cost=5.0),
-        Experiment(name="frames 10 % later", kind="frames: phase", vary=partial(_shift, 0.1), is_placebo=True),
+        placebo(name="frames 10 % later", kind="frames: phase", vary=partial(_shift, 0.1)),
         *own,
     )
 
@@ -224,13 +203,11 @@ def _cut_elsewhere(variant: Variant, situation: Situation) -> Variant | None:
 
 
 def _number_ids(variant: Variant, _: Situation) -> Variant | None:
-    ids = [step.id for step in variant.sample.steps]
-    return _rename(variant, dict(zip(ids, sorted(ids, key=_id_order), strict=True)))
+    return _rename(variant, sorted((step.id for step in variant.sample.steps), key=_id_order))
 
 
 def _mix_ids(variant: Variant, _: Situation) -> Variant | None:
-    ids = [step.id for step in variant.sample.steps]
-    return _rename(variant, dict(zip(ids, _mix(ids, variant.sample.video_id), strict=True)))
+    return _rename(variant, _mix([step.id for step in variant.sample.steps], variant.sample.video_id))
 
 
 def _id_order(step_id: str) -> tuple[int, str]:
@@ -238,23 +215,29 @@ def _id_order(step_id: str) -> tuple[int, str]:
     return int(digits or 0), step_id
 
 
-def _rename(variant: Variant, ids: Mapping[str, str]) -> Variant | None:
+def _change_sample(variant: Variant, **changes: Any) -> Variant | None:
+    """Return a variant with other fields of its sample; None if they are equal."""
+    sample = replace(variant.sample, **changes)
+    return None if sample == variant.sample else replace(variant, sample=sample)
+
+
+def _rename(variant: Variant, new_ids: Sequence[str]) -> Variant | None:
     """Return a variant with other ids of the steps, in the updates of the reference as well; None if all are equal."""
     sample = variant.sample
-    if all(old == new for old, new in ids.items()):
+    ids = dict(zip((step.id for step in sample.steps), new_ids, strict=True))
+    if list(ids) == list(new_ids):  # so that no update is written otherwise
         return None
     turns = []
     for turn in sample.turns:
         update = parse_update(turn.text) if turn.role == "update" else None
         is_known = update is not None and update.step_id in ids
         turns.append(replace(turn, text=f"{ids[update.step_id]}->{update.transition}") if update and is_known else turn)
-    renamed = replace(
-        sample,
+    return _change_sample(
+        variant,
         steps=tuple(replace(step, id=ids[step.id]) for step in sample.steps),
         turns=tuple(turns),
         initial_state={ids.get(step_id, step_id): state for step_id, state in sample.initial_state.items()},
     )
-    return replace(variant, sample=renamed)
 
 
 def _sort_steps(variant: Variant, _: Situation) -> Variant | None:
@@ -264,25 +247,21 @@ def _sort_steps(variant: Variant, _: Situation) -> Variant | None:
         update = parse_update(turn.text) if turn.role == "update" else None
         if update is not None:
             first_s.setdefault(update.step_id, turn.time_s)
-    steps = tuple(sorted(variant.sample.steps, key=lambda step: first_s.get(step.id, math.inf)))
-    return None if steps == variant.sample.steps else replace(variant, sample=replace(variant.sample, steps=steps))
+    steps = sorted(variant.sample.steps, key=lambda step: first_s.get(step.id, math.inf))
+    return _change_sample(variant, steps=tuple(steps))
 
 
 def _mix_steps(variant: Variant, _: Situation) -> Variant | None:
-    steps = tuple(_mix(variant.sample.steps, variant.sample.video_id))
-    return None if steps == variant.sample.steps else replace(variant, sample=replace(variant.sample, steps=steps))
+    return _change_sample(variant, steps=tuple(_mix(variant.sample.steps, variant.sample.video_id)))
 
 
 def _reword_goal(variant: Variant, _: Situation) -> Variant | None:
     goal = variant.sample.goal
-    if not goal:
-        return None
-    return replace(variant, sample=replace(variant.sample, goal=f"show the user how to {goal[:1].lower()}{goal[1:]}"))
+    return _change_sample(variant, goal=f"show the user how to {goal[:1].lower()}{goal[1:]}") if goal else None
 
 
 def _mix_goal(variant: Variant, _: Situation) -> Variant | None:
-    goal = _mix_words(variant.sample.goal, variant.sample.video_id)
-    return None if goal == variant.sample.goal else replace(variant, sample=replace(variant.sample, goal=goal))
+    return _change_sample(variant, goal=_mix_words(variant.sample.goal, variant.sample.video_id))
 
 
 def _move_thresholds(move: float, variant: Variant, _: Situation) -> Variant:

@@ -12,11 +12,11 @@ nothing, and says "Good." at frame 9: one turn is right, one is wrong, and frame
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from stepscope.engine.control.intervention import Intervention
+from stepscope.engine.control.intervention import SILENCE, Intervention
 from stepscope.engine.io.json_records import Count
 from stepscope.engine.records import FrameOutput, frame_at
 from stepscope.eval.data.samples import Sample
-from stepscope.eval.diagnosis.references import list_reference_turns, select_turn
+from stepscope.eval.diagnosis.references import list_reference_turns
 from stepscope.eval.matching.turns import Encode, compare_texts
 from stepscope.eval.metrics.replies.turn_taking import SEMANTIC_THRESHOLD
 
@@ -67,8 +67,8 @@ def judge_probes(
     false_triggers = tuple(
         output.frame_index
         for output in outputs
-        if (output.response is not None and select_turn(reference, output.frame_index).response is None)
-        or (has_updates and len(output.updates) > len(select_turn(reference, output.frame_index).updates))
+        if (output.response is not None and reference.get(output.frame_index, SILENCE).response is None)
+        or (has_updates and len(output.updates) > len(reference.get(output.frame_index, SILENCE).updates))
     )
     return GoldResult(right=tuple(right), wrong=tuple(wrong), false_triggers=false_triggers)
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from stepscope.engine.errors import EngineError
+from stepscope.engine.io.arguments import check_type
 from stepscope.engine.model.checkpoint import Checkpoint
 from stepscope.engine.model.features.frame_encoder import FrameFeatures
 from stepscope.engine.replay import Recording
@@ -54,22 +55,15 @@ def diagnose_sample(
     try:
         recording = Recording(checkpoint, features.embed(sample, warnings), task=build_task(sample), config=config)
         outputs = tuple(recording.run())
-        steps = diagnose_video(
-            recording,
-            sample,
-            work.experiments,
-            encode=encode,
-            scoring=work.scoring,
-            embed=_make_embed(features),
-        )
-        while True:
-            try:
-                activity = next(steps)
-            except StopIteration as end:
-                diagnosis = replace(end.value, warning="; ".join(warnings))
-                break
-            yield f"{sample.video_id}: {activity}"
-        yield VideoResult(record=record, outputs=outputs, diagnosis=diagnosis)
+        embed = _make_embed(features)
+        for step in diagnose_video(
+            recording, sample, work.experiments, encode=encode, scoring=work.scoring, embed=embed
+        ):
+            if isinstance(step, str):
+                yield f"{sample.video_id}: {step}"
+            else:
+                diagnosis = replace(step, warning="; ".join(warnings))
+                yield VideoResult(record=record, outputs=outputs, diagnosis=diagnosis)
     except (EngineError, ValueError) as error:
         yield VideoResult(record=replace(record, error=str(error)))
 
@@ -104,6 +98,11 @@ def explain(
     Raises:
         ValueError: The run samples its texts, the sample has no reference, or one that fails by its own scores.
     """
+    check_type("recording", recording, Recording, "a Recording")
+    check_type("sample", sample, Sample, "a Sample of read_samples")
+    check_type("dataset", dataset, str, "text")
+    if recording.task.steps != sample.steps:
+        raise ValueError(f"the recording has other steps than the sample {sample.video_id}; pass its own sample")
     tried = list_experiments() if experiments is None else tuple(experiments)
     scoring = ScoreSettings(text_encoder=DEFAULT_ENCODER, dataset=dataset)
     steps = diagnose_video(
@@ -114,11 +113,7 @@ def explain(
         scoring=scoring,
         embed=_make_embed(SampleFeatures(checkpoint=recording.checkpoint)),
     )
-    while True:
-        try:
-            next(steps)
-        except StopIteration as end:
-            return classify([end.value], tried)
+    return classify([step for step in steps if not isinstance(step, str)], tried)
 
 
 def _make_embed(features: SampleFeatures) -> Embed:

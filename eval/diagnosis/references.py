@@ -1,9 +1,8 @@
 """The reference dialogue as forced turns, and the frame at which a failure began."""
 
-from collections.abc import Mapping
 from dataclasses import replace
 
-from stepscope.engine.control.intervention import ForcedTurn
+from stepscope.engine.control.intervention import SILENCE, ForcedTurn
 from stepscope.engine.records import frame_at
 from stepscope.eval.data.samples import Sample
 from stepscope.eval.metrics.matched_video import Failure
@@ -17,7 +16,7 @@ def list_reference_turns(sample: Sample) -> dict[int, ForcedTurn]:
     turns: dict[int, ForcedTurn] = {}
     for turn in sample.turns:
         frame = frame_at(turn.time_s, sample.fps)
-        written = turns.get(frame, ForcedTurn())
+        written = turns.get(frame, SILENCE)
         if turn.role == "update":
             turns[frame] = replace(written, updates=(*written.updates, turn.text))
         elif turn.role == "assistant":
@@ -30,8 +29,3 @@ def find_anchor(failure: Failure, sample: Sample) -> int:
     if failure.reference is None:
         return failure.frame_index
     return min(failure.frame_index, frame_at(sample.turns[failure.reference].time_s, sample.fps))
-
-
-def select_turn(turns: Mapping[int, ForcedTurn], frame: int) -> ForcedTurn:
-    """Return the reference turn of a frame, which may be silence."""
-    return turns.get(frame, ForcedTurn())

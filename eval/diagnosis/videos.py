@@ -1,6 +1,6 @@
 """The diagnosis of one video: its chain of corrections, its gold pass, and the experiments on top of it."""
 
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Final
@@ -15,7 +15,7 @@ from stepscope.eval.diagnosis.chain import Chain, Correction, Judge, correct, id
 from stepscope.eval.diagnosis.experiments import Experiment, Situation, Variant
 from stepscope.eval.diagnosis.gold import GoldResult, judge_probes, make_gold_history
 from stepscope.eval.matching.turns import Encode
-from stepscope.eval.metrics.matched_video import Failure, JudgedVideo
+from stepscope.eval.metrics.matched_video import JudgedVideo
 from stepscope.eval.metrics.score import analyze_video
 from stepscope.eval.reports.scoring import ScoreSettings
 from stepscope.eval.runs.folder import digest_sample
@@ -53,8 +53,8 @@ def diagnose_video(
     encode: Encode,
     scoring: ScoreSettings,
     embed: Embed | None = None,
-) -> Generator[str, None, VideoDiagnosis]:
-    """Diagnose a finished run of a video; yield what is done next.
+) -> Iterator[str | VideoDiagnosis]:
+    """Diagnose a finished run of a video; yield what is done next, and last the diagnosis.
 
     Without ``embed``, experiments with other frames are left out. Where texts are sampled, the consequences of a root
     are looked for at further seeds, with and without its correction. Raises ``ValueError`` for a sample without a
@@ -63,8 +63,9 @@ def diagnose_video(
     if not sample.has_reference:
         raise ValueError(f"{sample.video_id} has no reference, so it has no diagnosis, only evidence and what-if")
     has_updates = recording.config.policy.has_updates
+    judge_run = _make_judge(recording, sample, encode, scoring)
     yield "chain"
-    failures, chain = yield from _correct(recording, sample, encode, scoring)
+    chain = yield from correct(recording, sample, judge_run)
     yield "gold history"
     num_frames = len(recording.outputs)
     gold = recording.branch(make_gold_history(sample, num_frames=num_frames))
@@ -75,8 +76,42 @@ def diagnose_video(
         max_tokens=sum(output.forgotten.tokens for output in gold.outputs if output.forgotten)
         + max(output.cache_tokens for output in gold.outputs),
     )
+    results, problems = yield from _run_experiments(experiments, gold, result, sample, situation, judge, embed)
+    roots, traced = _trace_failures(chain, sample)
+    if recording.config.do_sample:
+        yield "other seeds"
+        keys = [set[tuple[object, ...]]() for _ in roots]
+        for failure, trace in zip(chain.failures, traced, strict=True):
+            if trace.is_consequence:
+                keys[trace.root].add(identify(failure))
+        tried = zip(roots, chain.corrections, keys, strict=True)
+        roots = tuple(_try_seeds(recording, root, correction, own, judge_run) for root, correction, own in tried)
+    yield VideoDiagnosis(
+        video_id=sample.video_id,
+        source=digest_sample(sample),
+        num_failures=chain.num_failures,
+        roots=roots,
+        failures=traced,
+        gold=result,
+        results=results,
+        problems=problems,
+        num_run_tokens=recording.counts.tokens,
+        num_chain_tokens=chain.num_tokens,
+    )
+
+
+def _run_experiments(
+    experiments: Sequence[Experiment],
+    gold: Recording,
+    result: GoldResult,
+    sample: Sample,
+    situation: Situation,
+    judge: Callable[[Sample, Sequence[FrameOutput]], GoldResult],
+    embed: Embed | None,
+) -> Generator[str, None, tuple[Mapping[str, GoldResult], Mapping[str, str]]]:
+    """Return the gold passes of the experiments, and why others could not be run; yield the name of each first."""
     results, problems = dict[str, GoldResult](), dict[str, str]()
-    start = Variant(sample=sample, config=recording.config)
+    start = Variant(sample=sample, config=gold.config)
     for experiment in experiments:
         yield experiment.name
         variant = experiment.vary(start, situation)
@@ -97,48 +132,13 @@ def diagnose_video(
                 sorted({int(frame * sample.fps / variant.sample.fps) for frame in found.false_triggers})
             ),
         )
-    roots, traced = _trace_failures(failures, chain, sample)
-    if recording.config.do_sample:
-        yield "other seeds"
-        judge_run = _make_judge(recording, sample, encode, scoring)
-        keys = [set[tuple[object, ...]]() for _ in roots]
-        for failure, trace in zip(failures, traced, strict=True):
-            if trace.is_consequence:
-                keys[trace.root].add(identify(failure))
-        tried = zip(roots, chain.corrections, keys, strict=True)
-        roots = tuple(_try_seeds(recording, root, correction, own, judge_run) for root, correction, own in tried)
-    return VideoDiagnosis(
-        video_id=sample.video_id,
-        source=digest_sample(sample),
-        num_failures=chain.num_failures,
-        roots=roots,
-        failures=traced,
-        gold=result,
-        results=results,
-        problems=problems,
-        num_run_tokens=recording.counts.tokens,
-        num_chain_tokens=chain.num_tokens,
-    )
+    return results, problems
 
 
 def count_differing(outputs: Sequence[FrameOutput], others: Sequence[FrameOutput]) -> int:
     """Return the number of frames at which two runs of a video differ in a text or the state."""
     differing = sum(not is_same(output, other) for output, other in zip(outputs, others, strict=False))
     return differing + abs(len(outputs) - len(others))
-
-
-def _correct(
-    recording: Recording, sample: Sample, encode: Encode, scoring: ScoreSettings
-) -> Generator[str, None, tuple[Sequence[Failure], Chain]]:
-    """Return the failures of a run and its chain of corrections; yield at each correction."""
-    judge = _make_judge(recording, sample, encode, scoring)
-    corrections = correct(recording, sample, judge)
-    while True:
-        try:
-            correction = next(corrections)
-        except StopIteration as end:
-            return judge(recording.outputs).failures, end.value
-        yield f"correction at {correction.frame / sample.fps:g} s"
 
 
 def _make_judge(recording: Recording, sample: Sample, encode: Encode, scoring: ScoreSettings) -> Judge:
@@ -190,11 +190,9 @@ def _branch(gold: Recording, variant: Variant, start: Variant, embed: Embed | No
     return branch
 
 
-def _trace_failures(
-    failures: Sequence[Failure], chain: Chain, sample: Sample
-) -> tuple[tuple[Root, ...], tuple[TracedFailure, ...]]:
+def _trace_failures(chain: Chain, sample: Sample) -> tuple[tuple[Root, ...], tuple[TracedFailure, ...]]:
     """Return the roots of a run, and each of its failures with the last correction that removed it."""
-    keys = [identify(failure) for failure in failures]
+    keys = [identify(failure) for failure in chain.failures]
     causes = dict[int, tuple[int, bool]]()
     for number, correction in enumerate(chain.corrections):
         own = {identify(failure) for failure in correction.failures}
@@ -209,7 +207,7 @@ def _trace_failures(
             root=causes[place][0],
             is_consequence=causes[place][1],
         )
-        for place, failure in enumerate(failures)
+        for place, failure in enumerate(chain.failures)
     )
     roots = tuple(
         Root(

@@ -7,7 +7,7 @@ and memory are proportional to the number of responses times the window. **Sourc
 
 import math
 from bisect import bisect_left
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Sized
 from dataclasses import dataclass, replace
 from operator import index
 from typing import Any, Final, Literal, Protocol, get_args, runtime_checkable
@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stepscope.engine.imports import import_uncollected
+from stepscope.engine.io.arguments import check_type
 from stepscope.engine.records import frame_at
 from stepscope.eval.data.samples import Sample, Turn
 from stepscope.eval.matching.updates import assign_rows, check_num_pairs
@@ -141,6 +142,8 @@ def _checked_window(match_window: tuple[int, int]) -> tuple[int, int]:
 
 
 def _check(gen: Sequence[str], ref: Sequence[str], *, factor: float, power: float, zero_cost: str) -> None:
+    check_type("gen", gen, Sized, "a list of texts")
+    check_type("ref", ref, Sized, "a list of texts")
     if len(gen) != len(ref):
         raise ValueError(f"gen and ref must have one text per frame; got {len(gen)} and {len(ref)}")
     for name, texts in (("gen", gen), ("ref", ref)):
@@ -148,7 +151,7 @@ def _check(gen: Sequence[str], ref: Sequence[str], *, factor: float, power: floa
             if not isinstance(text, str):
                 raise ValueError(f'{name}[{frame}] must be text, "" for silence; got {text!r}')
     for name, value in (("dist_func_factor", factor), ("dist_func_power", power)):
-        if not (math.isfinite(value) and value >= 0):
+        if not (isinstance(value, int | float) and math.isfinite(value) and value >= 0):
             raise ValueError(f"{name} must be a number from 0; got {value!r}")
     if zero_cost not in get_args(ZeroCost):
         raise ValueError(f"zero_cost must be one of {', '.join(get_args(ZeroCost))}; got {zero_cost!r}")

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from stepscope.engine.decisions.signals import SignalSpec
+from stepscope.engine.io.arguments import check_finite, check_list
 from stepscope.engine.records import FrameOutput
 from stepscope.eval.data.samples import Sample
 from stepscope.eval.matching.grading import CosineBands, Grade, RememberedGrades
@@ -208,10 +209,11 @@ def corpus_metrics(
 
     **Source**: ProAssist, ``StreamEvaluator.compute_metrics``.
     """
+    check_finite("semantic_threshold", semantic_threshold)
     rows: list[TurnCounts] = []
     references: list[str] = []
     hypotheses: list[str] = []
-    for gen, ref in videos:
+    for gen, ref in check_list("videos", videos, Sequence, "a list of pairs of texts"):
         match = find_match(
             gen,
             ref,

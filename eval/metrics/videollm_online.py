@@ -6,10 +6,11 @@ speak is d frames early (positive) or late (negative). **Source**: ``stream_eval
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Sequence, Sized
 from dataclasses import dataclass
 
 from stepscope.engine.config import check_threshold
+from stepscope.engine.io.arguments import check_list, check_type
 from stepscope.engine.plurals import format_count
 from stepscope.eval.metrics.counts import mean, ratio
 from stepscope.eval.metrics.matched_video import LIVE_SCORES, LiveCounts, Measure
@@ -34,6 +35,8 @@ class LiveTurn:
     def __post_init__(self) -> None:
         pairs = (("silent_prob", "other_prob"), ("token_correct", "token_nll"), ("late_silent_prob", "late_other_prob"))
         for one, other in pairs:
+            for name in (one, other):
+                check_type(name, getattr(self, name), Sized, "a list of numbers")
             lengths = len(getattr(self, one)), len(getattr(self, other))
             if lengths[0] != lengths[1]:
                 raise ValueError(f"{one} and {other} must have the same length; got {lengths[0]} and {lengths[1]}")
@@ -58,6 +61,7 @@ def live_metrics(turns: Sequence[LiveTurn], *, threshold: float) -> dict[str, fl
     reach the threshold. Raises ``ValueError`` unless it is in [0, 1], or if a turn has too few late frames.
     """
     check_threshold(threshold, "threshold")
+    turns = check_list("turns", turns, LiveTurn, "a list of LiveTurn")
     spoken = [turn for turn in turns if turn.token_nll]
     leads = [_lead(turns, index, threshold=threshold) for index in range(len(turns))]
     shown = [(turn, lead) for turn, lead in zip(turns, leads, strict=True) if turn.silent_prob]

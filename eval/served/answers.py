@@ -1,7 +1,6 @@
 """Reads the answer of a served model: its message, the reasoning before it, or why it is none.
 
-Silence is an empty answer that stopped by itself, without reasoning. **Source** of the marks of reasoning: the chat
-templates of the models, and the reasoning parsers of vLLM and SGLang.
+Silence is an empty answer that stopped by itself, without reasoning.
 """
 
 import re
@@ -13,38 +12,12 @@ from typing import Any, Final
 
 from stepscope.engine.io.files import strip_text
 from stepscope.engine.io.json_records import short_repr
+from stepscope.engine.reasoning import MAX_REASONING, OPENING, split_reasoning, strip_end
 from stepscope.engine.records import Reasoning
 from stepscope.eval.served.probabilities import TokenProbs, read_token_probs
 
 MAX_CHARS: Final = 100_000
 """Maximum length of an answer, with the reasoning in it."""
-MAX_REASONING: Final = 4000
-"""Characters of a reasoning that are kept."""
-_TAGS: Final = r"(?i:think|thinking|thought|thoughts|reasoning|reflection|analysis|seed:think)"
-_REASONING_MARKS: Final = (  # the beginning of a reasoning, and its end
-    (rf"<{_TAGS}>", rf"</{_TAGS}>"),
-    (r"\[THINK\]", r"\[/THINK\]"),
-    ("◁think▷", "◁/think▷"),
-    (r"<\|channel>thought", r"<channel\|>"),
-    (r"<\|START_THINKING\|>", r"<\|END_THINKING\|>"),
-    ("Here(?:'s| is) my thought process:", "Here(?:'s| is) my response:"),
-    (
-        r"(?:<\|start\|>assistant)?<\|channel\|>(?:analysis|commentary)[^<]*(?:<\|constrain\|>[^<]*)?(?:<\|message\|>)?",
-        r"(?:<\|end\|>)?(?:<\|start\|>assistant)?<\|channel\|>final[^<]*(?:<\|constrain\|>[^<]*)?<\|message\|>",
-    ),
-    ("analysis(?=[A-Z])", "assistantfinal"),  # gpt-oss where its special tokens are left out
-)
-_OPENING: Final = re.compile(rf"\s*(?:{'|'.join(begin for begin, _ in _REASONING_MARKS)})")
-_CLOSING: Final = re.compile("|".join(end for _, end in _REASONING_MARKS))
-_INNER: Final = re.compile("|".join(begin for begin, _ in _REASONING_MARKS[:5]))
-"""The marks that also open a reasoning inside a message; the others are words of a message there."""
-_HEAD: Final = re.compile(r"(?:\s*(?:<(?i:answer|response)>|<\|START_(?:RESPONSE|TEXT)\|>|<\|begin_of_box\|>))+")
-"""What may stand before the message after a reasoning, and ``_TAIL`` at its end."""
-_END: Final = r"<\|(?:return|end|im_end|endoftext|eot_id|end_of_text|END_OF_TURN_TOKEN)\|>|</s>|<turn\|>|<end_of_turn>"
-"""Tokens of the end of a turn, which a server with another one leaves in the text."""
-_TAIL: Final = re.compile(rf"(?:</(?i:answer|response)>|<\|END_(?:RESPONSE|TEXT)\|>|<\|end_of_box\|>|{_END})$")
-_END_ALONE: Final = re.compile(rf"(?:{_END})$")
-_LONGEST_TAIL: Final = 64
 _TOOL_CALL: Final = re.compile(r"\s*(?:<tool_call>|<function=|<\|tool_call|\[TOOL_CALLS\])")
 """The beginning of a call that a server without a parser of tools leaves in the text."""
 _STOPPED: Final = frozenset({"stop", "eos", "eos_token", "stop_sequence", "end_turn", "complete", "completed"})
@@ -148,12 +121,12 @@ def read_text(
     inside, message = split_reasoning(text or "", is_opened_by_prompt=is_opened_by_prompt)
     if (repeated := thought.strip()) and re.match(rf"{re.escape(repeated)}(?!\S)", message or ""):
         message = (message or "")[len(repeated) :]
-    is_opened = bool(inside) and (text or "").lstrip().startswith(inside) and not _OPENING.match(inside)
+    is_opened = bool(inside) and (text or "").lstrip().startswith(inside) and not OPENING.match(inside)
     if is_opened_by_prompt and not inside and not thought and finish in _CUT:
         inside, message = text or "", None
     if _TOOL_CALL.match(message or ""):
         message, finish = "", "tool_calls"
-    thought = thought.strip() or _OPENING.sub("", inside, count=1).strip()
+    thought = thought.strip() or OPENING.sub("", inside, count=1).strip()
     has_reasoning, is_cut = bool(thought or num_thought or message is None), finish in _CUT or message is None
     problem = "" if strip_text(message or "") else _explain_empty(text, finish, has_reasoning, is_cut)
     if problem:
@@ -168,25 +141,6 @@ def read_text(
         has_stopped=not finish or finish in _STOPPED,
         is_opened_by_prompt=is_opened,
     )
-
-
-def split_reasoning(text: str, *, is_opened_by_prompt: bool = False) -> tuple[str, str | None]:
-    """Return the reasoning of a text, and the message around it; None if its reasoning has no end.
-
-    Worked example: ``Go <think>a</think> left.`` gives ``a`` and ``Go left.``, or ``left.`` if ``is_opened_by_prompt``.
-    """
-    closings = list(_CLOSING.finditer(text))
-    start, end = closings[-1].span() if closings else (0, 0)
-    inner = None if is_opened_by_prompt else _INNER.search(text, 0, closings[0].start() if closings else 0)
-    if inner and (lead := text[: inner.start()].rstrip()):
-        inside, message = split_reasoning(text[inner.start() :])
-        return inside, None if message is None else f"{lead} {message}".rstrip()
-    inside, message = text[:start], text[end:]
-    if _OPENING.match(message):
-        return text, None
-    if closings and (head := _HEAD.match(message)):
-        message = message[head.end() :]
-    return inside.strip(), _strip_tail(message, _TAIL if closings else _END_ALONE)
 
 
 def _find_error(parts: Sequence[Mapping[str, Any]], finish: str) -> Failure | None:
@@ -265,12 +219,5 @@ def _select_tokens(tokens: Sequence[TokenProbs], answer: str, thought: str) -> t
     before, after = whole[: begins[first]].decode(errors="replace"), whole[start + len(part) :]
     _, words = split_reasoning(before)
     is_reasoning = (words is not None and not words.strip()) or before.strip() == thought
-    is_whole = not whole[begins[first] : start].strip() and not _strip_tail(after.decode(errors="replace"))
+    is_whole = not whole[begins[first] : start].strip() and not strip_end(after.decode(errors="replace"))
     return tuple(tokens[first:last]) if is_reasoning and is_whole else ()
-
-
-def _strip_tail(text: str, marks: re.Pattern[str] = _TAIL) -> str:
-    """Return a text without blanks and the marks of its end."""
-    while tail := marks.search(text := text.strip(), max(len(text) - _LONGEST_TAIL, 0)):
-        text = text[: tail.start()]
-    return text

@@ -117,7 +117,7 @@ def _settings(served: Served, options: RunVideoOptions) -> dict[str, Any]:
     settings = {
         "endpoint": {"url": served.endpoint.url, "model": served.endpoint.model},
         "prompt": asdict(served.prompt),
-        "max_tokens": served.max_tokens,
+        "max_tokens": served.config.max_new_tokens,
         "is_real_time": served.is_real_time,
     }
     if served.asks:
@@ -154,7 +154,6 @@ def _served(options: RunVideoOptions) -> Served:
             requests_per_minute=options.requests_per_minute,
         ),
         prompt=prompt,
-        max_tokens=config.max_new_tokens,
         config=config,
         is_real_time=options.real_time,
     )

@@ -37,12 +37,11 @@ class Served:
     endpoint: Endpoint
     """Address and limits. An address ``ws://`` or ``wss://`` is a session of vLLM-Omni; any other is polled."""
     prompt: Prompt = field(default_factory=Prompt)
-    max_tokens: int = 128
-    """Longest answer of a polled model, in tokens."""
     max_side: int = 512
     """Longest side of a picture that is sent, in pixels."""
     config: StreamConfig = field(default_factory=StreamConfig)
-    """Its thresholds are those of the signals; with the policy ``answer``, questions may be asked."""
+    """Its thresholds are those of the signals, ``max_new_tokens`` is the longest answer of a polled model; with the
+    policy ``answer``, questions may be asked."""
     asks: bool = False
     """Whether the model is asked questions at each frame; see ``can_ask``."""
     is_real_time: bool = False
@@ -82,7 +81,7 @@ class _PolledModel:
     """An endpoint that gets the latest pictures with each text."""
 
     def __init__(self, client: ChatClient, served: Served) -> None:
-        self._client, self._max_tokens, self._prompt = client, served.max_tokens, served.prompt
+        self._client, self._max_tokens, self._prompt = client, served.config.max_new_tokens, served.prompt
         self._question_tokens = 1
         self._pictures: deque[bytes] = deque(maxlen=served.prompt.num_pictures)
 

@@ -1,7 +1,7 @@
 """Interventions: a branch of a run gives the outputs of a new run with the same changes, frame by frame."""
 
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -55,6 +55,18 @@ def load_other(write: Callable[[Path], Path], policy: str | None, folder: Path) 
     checkpoint = load_model(write(folder), device="cpu")
     checkpoint = replace(checkpoint, trained_policy=policy) if policy else checkpoint
     return checkpoint, published_loop.settings(checkpoint)
+
+
+def load_thinking(folder: Path) -> tuple[Checkpoint, StreamConfig]:
+    """Load a model in whose texts each token of some ends a reasoning."""
+    checkpoint, config = load_other(lambda path: write_hub(path, "qwen2_5_vl"), None, folder)
+    read = checkpoint.prompt.text
+
+    def think(ids: Sequence[int]) -> str:
+        return "".join("</think>" if token % 5 == 0 else read([token]) for token in ids)
+
+    vars(checkpoint.prompt)["text"] = think
+    return checkpoint, config
 
 
 def strategy(name: ContextStrategy) -> Callable[[Path], tuple[Checkpoint, StreamConfig]]:
@@ -167,6 +179,25 @@ def test_a_branch_of_a_branch_has_both_interventions(case: Case) -> None:
     list(branch.run())
     again = branch.branch(second)
     assert_equal(list(again.run()), case.run_new(first.join(second)))
+
+
+def test_the_reasoning_of_a_thinking_model_is_replayed(tmp_path: Path) -> None:
+    case = Case(*load_thinking(tmp_path))
+    recording = case.record()
+    assert {bool(output.response) for output in recording.outputs if output.reasoning} == {True, False}
+    forced = force_outputs(recording.outputs, until=30)
+    assert_equal(case.run_new(forced, written=recording), recording.outputs)
+    first = recording.branch(forced)
+    assert_equal(list(first.run()), recording.outputs)
+    assert first.counts.tokens == 0
+    second = Intervention(turns={32: ForcedTurn(response="Good.")})
+    again = first.branch(second)  # the forced texts of the first branch keep their ids
+    assert_equal(list(again.run()), case.run_new(forced.join(second), written=recording))
+    speak = between([output.speak_prob for output in recording.outputs], 0.6)
+    moved = recording.at(speak_threshold=speak, update_threshold=1.0)
+    outputs = list(moved.run())
+    assert decided(outputs) != decided(recording.outputs)
+    assert_equal(outputs, case.run_new(moved.intervention, written=recording))
 
 
 def test_branches_share_passes_and_static_steps(case: Case) -> None:

@@ -15,6 +15,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from stepscope.engine.io.arguments import check_type
 from stepscope.engine.model.checkpoint import Checkpoint
 from stepscope.engine.model.preprocessing import normalize_images
 from stepscope.engine.model.vision_language import VisionLanguageModel
@@ -81,6 +82,9 @@ def encode(checkpoint: Checkpoint, frames: Iterable["Frame"], *, batch_size: int
     At most two batches are queued. An exception of the decoder or the encoder is raised in the consumer. Closing the
     generator stops the thread.
     """
+    check_type("checkpoint", checkpoint, Checkpoint, "a checkpoint of load_model")
+    if isinstance(frames, str) or not isinstance(frames, Iterable):
+        raise ValueError(f"frames must be those of read_frames; got {frames!r}")
     return prefetch(_encode_batches(checkpoint, frames, batch_size), depth=2 * batch_size)
 
 

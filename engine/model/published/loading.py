@@ -6,9 +6,8 @@ scaling and of quantised layers. Adapters are read from safetensors here, and ev
 
 import re
 import warnings
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
-from typing import Any
 
 import torch
 from peft import LoraConfig, PeftModel, get_peft_model, get_peft_model_state_dict, set_peft_model_state_dict
@@ -43,8 +42,11 @@ def load_assistant(
 ) -> LlamaAssistant:
     """Load the model of a checkpoint to a device. Raises ``CheckpointError`` for parts that do not fit together."""
     options = quantization_options(quantize, dtype, device)
-    tower = _load_tower(layout, dtype)
-    llama = _load_base(layout, dtype, options)
+    name = layout.family.name
+    _check_family(layout.tower, "vision tower", ("siglip", "siglip_vision_model"), f"{name} needs a SigLIP")
+    tower: SiglipVisionModel = load_complete(_Tower, layout.tower, dtype)
+    _check_family(layout.base, "base model", ("llama",), f"{name} needs a Llama")
+    llama: LlamaForCausalLM = load_complete(LlamaForCausalLM, layout.base, dtype, **options)
     tensors = [_read_adapter(folder) for folder in layout.adapters]
     _check_widths(layout, tensors[-1], llama.config, tower)
     llama.add_module(layout.family.connector, make_connector(tower.config.hidden_size, llama.config.hidden_size, dtype))
@@ -74,20 +76,10 @@ def load_prompt(layout: Layout) -> VideoLLMOnlinePrompt | ProAssistPrompt:
     return ProAssistPrompt(tokenizer)
 
 
-def _load_base(layout: Layout, dtype: torch.dtype, options: Mapping[str, Any]) -> LlamaForCausalLM:
-    kind = read_object(layout.base / "config.json").get("model_type")
-    if kind != "llama":
-        raise CheckpointError(f"the base model {layout.base} is a {kind} model; {layout.family.name} needs a Llama")
-    llama: LlamaForCausalLM = load_complete(LlamaForCausalLM, layout.base, dtype, **options)
-    return llama
-
-
-def _load_tower(layout: Layout, dtype: torch.dtype) -> SiglipVisionModel:
-    kind = read_object(layout.tower / "config.json").get("model_type")
-    if kind not in {"siglip", "siglip_vision_model"}:
-        raise CheckpointError(f"the vision tower {layout.tower} is a {kind} model; {layout.family.name} needs a SigLIP")
-    tower: SiglipVisionModel = load_complete(_Tower, layout.tower, dtype)
-    return tower
+def _check_family(folder: Path, part: str, kinds: Collection[str], needed: str) -> None:
+    kind = read_object(folder / "config.json").get("model_type")
+    if kind not in kinds:
+        raise CheckpointError(f"the {part} {folder} is a {kind} model; {needed}")
 
 
 def _read_adapter(folder: Path) -> dict[str, Tensor]:

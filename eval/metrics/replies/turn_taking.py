@@ -100,7 +100,7 @@ def matched_pairs(match: Match, *, semantic_threshold: float = SEMANTIC_THRESHOL
 
 def count_turns(match: Match, *, fps: float, semantic_threshold: float = SEMANTIC_THRESHOLD) -> TurnCounts:
     """Count the turns of one video at ``fps`` frames per second. Add the counts of videos for a corpus."""
-    if not (math.isfinite(fps) and fps > 0):
+    if not (isinstance(fps, int | float) and math.isfinite(fps) and fps > 0):
         raise ValueError(f"fps must be a positive number; got {fps!r}")
     matched = matched_pairs(match, semantic_threshold=semantic_threshold)
     scores = [pair.semantic_score for pair in match.pairs if pair.semantic_score >= semantic_threshold]

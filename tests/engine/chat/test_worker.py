@@ -112,6 +112,21 @@ def test_an_answer_ends_at_every_end_token(checkpoint: Checkpoint) -> None:
     assert end.ids == whole.ids[: whole.ids.index(whole.ids[2])]
 
 
+def test_an_answer_is_what_follows_the_reasoning(checkpoint: Checkpoint) -> None:
+    thinking = copy(checkpoint.prompt)
+
+    def think(ids: Sequence[int]) -> str:
+        return "<think>a" + ("</think>" + checkpoint.prompt.text(ids[3:]) if len(ids) > 3 else "")
+
+    vars(thinking)["text"] = think
+    worker = ChatWorker(replace(checkpoint, prompt=thinking))
+    prompt = Talk(checkpoint).prompt(Conversation().ask("What is next?"))
+    *events, end = worker.answer(prompt, max_new_tokens=MAX_TOKENS)
+    assert isinstance(end, AnswerEnd)
+    assert end.text == checkpoint.prompt.text(end.ids[3:])
+    assert end.text == "".join(event.text for event in events if isinstance(event, AnswerDelta))
+
+
 def test_eviction_and_return_equal_a_cold_worker(checkpoint: Checkpoint) -> None:
     none = ChatWorker(checkpoint, budget_bytes=0)
     for worker in (none, ChatWorker(checkpoint, budget_bytes=40_000, host_budget_bytes=2**30)):

@@ -1,13 +1,16 @@
 """The streaming controller against a scripted runner: no model, no torch."""
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from stepscope.engine.control.intervention import force_outputs
 from stepscope.engine.control.requests import Image, PassCounts
 from stepscope.engine.control.speculator import PriorRun
 from stepscope.engine.control.task import Task
-from stepscope.engine.records import Forgotten, UserTurn
+from stepscope.engine.records import Forgotten, Reasoning, UserTurn
 from tests.support.streams.controlled import ANY_TURNS, FORGETFUL, STRATEGIES, Turns, run_again, stream
 from tests.support.streams.fakes import EOS, RESPONSE, STEPS, UPDATE, ScriptedRunner
 
@@ -49,6 +52,23 @@ def test_a_text_ends_at_max_new_tokens_and_is_closed() -> None:
     outputs, runner = stream({0: ((), "abcdefgh")}, num_frames=2, max_new_tokens=3)
     assert outputs[0].response == "abc"
     assert layout(runner).endswith("#0[A]abc/#1")
+
+
+def test_the_reasoning_before_a_message_stays_in_the_context_and_is_kept_beside_it() -> None:
+    task = Task(goal="g", steps=STEPS)
+    runner = ScriptedRunner(turns={1: ((), "<think>ab</think>Go."), 2: ((), "<think>never ends")}, num_frames=4)
+    outputs, controller = run_again(runner, PriorRun(outputs=()), speak=0.5, update=0.5, task=task)
+    assert outputs[1].response == "Go."
+    assert outputs[1].reasoning == Reasoning(text="ab", num_tokens=17)
+    assert outputs[2].response == ""
+    assert outputs[2].reasoning == Reasoning(text="never ends", num_tokens=17)
+    assert layout(runner).endswith("#1[A]<think>ab</think>Go./#2[A]<think>never ends/#3")
+    prior_run = PriorRun(outputs=(), written=controller.draft_buffer.trace.written)
+    again = ScriptedRunner(turns={}, num_frames=4)
+    forced = force_outputs(outputs, until=4)
+    replayed, _ = run_again(again, prior_run, speak=0.5, update=0.5, task=task, intervention=forced)
+    assert [replace(output, speak_prob=0.1) for output in outputs] == replayed
+    assert again.context == runner.context
 
 
 def test_a_full_context_is_refreshed_with_the_present_state_and_the_turn_is_not_cut() -> None:

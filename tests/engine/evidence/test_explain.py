@@ -15,6 +15,7 @@ from stepscope.engine.config import StreamConfig
 from stepscope.engine.control.intervention import ForcedTurn, Intervention, force_outputs
 from stepscope.engine.control.speculator import PriorRun
 from stepscope.engine.control.task import Task
+from stepscope.engine.evidence.case import DecisionCase
 from stepscope.engine.evidence.explain import explain_decision
 from stepscope.engine.evidence.records import Contrast, Evidence, EvidenceFile, read_evidence, write_evidence
 from stepscope.engine.evidence.scoring import randomize
@@ -23,7 +24,7 @@ from stepscope.engine.model.features.frame_encoder import FrameFeatures, encode_
 from stepscope.engine.records import FrameOutput
 from stepscope.engine.replay import Recording
 from stepscope.engine.stream import Streamer, StreamRequest
-from tests.engine.test_interventions import MODELS, SLOW, Case, load_heads
+from tests.engine.test_interventions import MODELS, SLOW, Case, load_heads, load_thinking
 from tests.support.streams.batches import stream_many
 from tests.support.streams.fakes import tiny_checkpoint, tiny_model
 from tests.support.streams.streams import TASK
@@ -174,6 +175,20 @@ def test_a_contrast_of_answers_is_that_of_both_questions(tmp_path: Path) -> None
     assert abs(there.log_odds) > 1e-3
     with pytest.raises(ValueError, match="an update of a step of the task is needed; got 'S7->start'"):
         explain_decision(recording, frame, target=replace(contrast, expected="S7->start"))
+
+
+def test_the_reasoning_before_a_message_precedes_both_texts_of_a_contrast(tmp_path: Path) -> None:
+    recording = Case(*load_thinking(tmp_path)).record()
+    output = next(output for output in recording.outputs if output.reasoning and output.response)
+    assert output.reasoning is not None
+    assert output.reasoning.num_tokens
+    trace, _ = recording.trace(output.frame_index)
+    ((_, written),) = trace.written[output.frame_index]
+    contrast = Contrast(written=output.response or "", expected="Good.", kind="response")
+    case = DecisionCase(recording, trace, frame_index=output.frame_index, target=contrast)
+    thought, message = written[: output.reasoning.num_tokens], written[output.reasoning.num_tokens :]
+    assert case.context.segments[-1][-len(thought) :] == thought
+    assert [tail.ids for tail in case.probe.tails] == [message, recording.checkpoint.prompt.words("Good.")]
 
 
 def swap(task: Task, change: str) -> Task:

@@ -49,6 +49,7 @@ def test_the_decision_at_a_time_is_explained_beside_random_weights(
     assert f"(random weights {found.random_log_odds:+.2f})" in printed
     assert f" of {len(found.frames)} pictures" in printed
     assert not (run / "diagnosis.json").exists()
+    assert main(["explain", str(run), "--devices", "ray", "--evidence", "--video", "v0", "--time", "2"]) == 0
 
 
 def test_the_roots_with_the_most_consequences_are_explained(

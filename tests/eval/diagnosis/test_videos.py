@@ -64,13 +64,10 @@ def bundled() -> Checkpoint:
     return load_model(ASSETS / "checkpoint", device="cpu")
 
 
-def finish(steps: Iterator[str]) -> VideoDiagnosis:
-    while True:
-        try:
-            next(steps)
-        except StopIteration as end:
-            found: VideoDiagnosis = end.value
-            return found
+def finish(steps: Iterator[str | VideoDiagnosis]) -> VideoDiagnosis:
+    *_, found = steps
+    assert isinstance(found, VideoDiagnosis)
+    return found
 
 
 def diagnose_bundled(checkpoint: Checkpoint, video_id: str, experiments: list[Experiment]) -> VideoDiagnosis:

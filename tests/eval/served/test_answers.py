@@ -9,11 +9,12 @@ from typing import Any
 import pytest
 
 from stepscope.app.cli.stepscope import main
+from stepscope.engine.reasoning import MAX_REASONING, split_reasoning
 from stepscope.engine.records import FrameOutput
 from stepscope.eval.data.loading import read_split
 from stepscope.eval.matching.grading import Reply
 from stepscope.eval.runs.folder import RunFolder
-from stepscope.eval.served.answers import MAX_REASONING, Completion, Failure, read_response, split_reasoning
+from stepscope.eval.served.answers import Completion, Failure, read_response
 from stepscope.eval.served.chat import ChatClient, Endpoint, NoAnswerError, ServedModelError
 from stepscope.eval.served.judge import EndpointJudge
 from stepscope.eval.served.probabilities import read_silence_prob, read_token_probs

@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from stepscope.engine.config import ContextStrategy, StreamConfig
 from stepscope.engine.control.controller import StreamController
+from stepscope.engine.control.intervention import Intervention
 from stepscope.engine.control.speculator import PriorRun
 from stepscope.engine.control.task import Task
 from stepscope.engine.records import FrameOutput
@@ -29,17 +30,29 @@ def stream(
 
 
 _STEP_UPDATES = st.lists(st.sampled_from(["S1->start", "S1->complete", "S2->start", "S2->complete", "x"]), max_size=3)
-ANY_TURNS = st.dictionaries(
-    st.integers(0, 59), st.tuples(_STEP_UPDATES.map(tuple), st.none() | st.text("abc ", max_size=24)), max_size=20
-)
+_RESPONSES = st.none() | st.text("abc ", max_size=24) | st.sampled_from(["<think>a</think>b", "<think>never ends"])
+ANY_TURNS = st.dictionaries(st.integers(0, 59), st.tuples(_STEP_UPDATES.map(tuple), _RESPONSES), max_size=20)
 
 
 def run_again(
-    runner: ScriptedRunner, prior_run: PriorRun, *, speak: float, update: float, task: Task, **settings: Any
+    runner: ScriptedRunner,
+    prior_run: PriorRun,
+    *,
+    speak: float,
+    update: float,
+    task: Task,
+    intervention: Intervention | None = None,
+    **settings: Any,
 ) -> tuple[list[FrameOutput], StreamController]:
     """Drive a run with other thresholds through the runner of an earlier one."""
     config = StreamConfig(**{**SMALL, **settings}, speak_threshold=speak, update_threshold=update)
     controller = StreamController(
-        task, config=config, codec=CharacterCodec(), tokens_per_frame=1, prior_run=prior_run, is_traced=True
+        task,
+        config=config,
+        codec=CharacterCodec(),
+        tokens_per_frame=1,
+        prior_run=prior_run,
+        intervention=intervention,
+        is_traced=True,
     )
     return runner.drive(controller.run()), controller

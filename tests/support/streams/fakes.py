@@ -92,7 +92,7 @@ class CharacterCodec:
         return tuple(ord(character) + 10 for character in text)
 
     def text(self, ids: Sequence[int]) -> str:
-        return "".join(chr(token - 10) for token in ids)
+        return "".join(chr(token - 10) for token in ids if token > EOS)
 
 
 @dataclass

@@ -23,7 +23,8 @@ def between(probs: list[float], share: float) -> float:
 def decided(outputs: list[FrameOutput]) -> list[tuple[object, ...]]:
     """Return all values that must be exactly equal."""
     return [
-        (o.frame_index, o.response, o.updates, dict(o.dst_state), o.cache_tokens, o.refreshed, o.state) for o in outputs
+        (o.frame_index, o.response, o.updates, dict(o.dst_state), o.cache_tokens, o.refreshed, o.state, o.reasoning)
+        for o in outputs
     ]
 
 

@@ -17,29 +17,32 @@ The file is a list of changes. Each has a ``time`` in seconds, by default 0, and
     - time: 8
       goal: build the boat      # from this time on; the context begins again there, unless it is 0
       steps: [set down the hull, hang the sail]
-    - settings: {speak_threshold: 0.4, system_prompt: Be brief.}    # in the whole run
+    - time: 8
+      settings: {speak_threshold: 0.4, system_prompt: Be brief.}    # from then on, after the own turns of the run
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any, Final
 
 from stepscope.engine.config import StreamConfig
 from stepscope.engine.config_files import read_yaml
-from stepscope.engine.control.intervention import ForcedTurn, Intervention
+from stepscope.engine.control.intervention import ForcedTurn, Intervention, force_outputs
 from stepscope.engine.control.task import Task
 from stepscope.engine.dialogue import STATES, parse_steps
 from stepscope.engine.io.json_records import short_repr
-from stepscope.engine.records import UserTurn, frame_at
+from stepscope.engine.records import FrameOutput, UserTurn, frame_at
 
 _KEYS: Final = ("time", "state", "refresh", "message", "updates", "ask", "freeze", "swap", "goal", "steps", "settings")
 _ACTS: Final = _KEYS[1:]
 
 
-def read_branch(path: Path, *, task: Task, config: StreamConfig, num_frames: int) -> Intervention:
-    """Return the intervention in a file, on a run with this task, settings and number of frames.
+def read_branch(
+    path: Path, *, task: Task, config: StreamConfig, num_frames: int, outputs: Sequence[FrameOutput] = ()
+) -> Intervention:
+    """Return the intervention in a file, on a run with this task, settings, number of frames and ``outputs``.
 
     Raises ``ValueError`` naming the file, the change and the key.
     """
@@ -56,7 +59,8 @@ def read_branch(path: Path, *, task: Task, config: StreamConfig, num_frames: int
             found = found.join(change.read(found))
         except ValueError as error:
             raise ValueError(f"{path}: change {number + 1}: {error}") from error
-    return found
+    # settings read the whole context: from a time on, they meet the history of the run
+    return force_outputs(outputs, until=found.until).join(found) if found.until else found
 
 
 class _Change:
@@ -85,6 +89,7 @@ class _Change:
             **self._read_task(before),
             questions=self._read_question(),
             config=self._read_settings(before),
+            until=self._frame if "settings" in self._values else 0,
         )
 
     def _read(self, key: str, kind: type | tuple[type, ...], rule: str, default: Any = None) -> Any:
@@ -165,4 +170,6 @@ class _Change:
         known = {field.name for field in fields(StreamConfig)} - {"fps"}
         if unknown := sorted(str(name) for name in settings if name not in known):
             raise ValueError(f"settings.{unknown[0]} is not a setting of a stream that a branch can change")
+        if before.config is not None and before.until != self._frame:
+            raise ValueError("all settings hold from one time on; give them in one change")
         return replace(before.config or self._config, **settings) if settings else None

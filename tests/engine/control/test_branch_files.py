@@ -67,6 +67,10 @@ def test_changes_become_an_intervention(tmp_path: Path, text: str, change: Inter
         ("- {updates: S1->start}", "updates must be a list of updates"),
         ("- {time: 3, freeze: 3}", "freeze must be a time after the next frame; got 3"),
         ("- {goal: a}\n- {goal: b}", "change 2: goal and steps may be changed once"),
+        (
+            "- settings: {speak_threshold: 0.4}\n- {time: 3, settings: {update_threshold: 0.4}}",
+            "change 2: all settings hold from one time on; give them in one change",
+        ),
         ("- settings: {fps: 4}", "settings.fps is not a setting of a stream that a branch can change"),
         ("- settings: {speak_threshold: 2}", "speak_threshold must be within"),
     ],
@@ -92,6 +96,13 @@ def test_the_command_writes_the_branch_and_prints_what_differs(
     assert outputs[4].response == "Now look here."
     assert outputs[8].response is None
     assert min(differing) == 4
+    for time_s, first in ((0, 0), (3, 6)):
+        path.write_text(f"- {{time: {time_s}, settings: {{speak_threshold: 0}}}}")
+        assert main([*command, "--out", str(out), "--branch", str(path)]) == 0
+        outputs = read_outputs(out)
+        assert [a.response for a in outputs[:first]] == [b.response for b in before[:first]]
+        assert all(output.response is not None for output in outputs[first:])
+    assert any(output.response is None for output in before[:6]), "the settings would have changed an earlier frame"
     path.write_text("- {gaol: x, time: 1}")
     assert main([*command, "--out", str(out), "--branch", str(path)]) == 2
     assert "change 1: must map one of" in capfd.readouterr().err

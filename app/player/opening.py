@@ -247,7 +247,7 @@ def open_moment(
     except (EngineError, ValueError, OSError) as error:
         return refuse(error)
     below = saved.describe_lower_run(rest[0] if rest else None)
-    where = f", at {format_clock(destination.at, digits=1)}" if isinstance(destination.at, float) else ""
+    where = f", at {format_clock(destination.at, digits=1)}" if isinstance(destination.at, int | float) else ""
     status = (
         f"{saved.clip.name} in the run {saved.name}, {format_clock(saved.clip.duration_s)}{where}{below}."
         f"{_scoring_words(batches, saved)}{'' if video else NO_VIDEO}"
@@ -322,7 +322,7 @@ def open_reference(
     except (EngineError, ValueError, OSError) as error:
         return refuse(error)
     length = format_clock(run.clip.duration_s)
-    assert isinstance(destination.at, float)
+    assert isinstance(destination.at, int | float)
     opened = format_clock(destination.at, digits=1)
     status = f"{run.clip.name}, {length}, its reference only at {opened}. Press Run to run the model."
     run_view = show_run(run, status, encode=context.encode, destination=destination)

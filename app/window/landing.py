@@ -115,7 +115,7 @@ def find_landing(
         case time_s:
             if destination.turn is not None:
                 event = find_turn_event(judged, events, reference_event(run.clip.video_id, destination.turn).key)
-    place, says_next = destination.place, destination.at == "link" or (time_s is not None and not sentence)
+    place, says_next = destination.place, destination.at == "link" or isinstance(destination.at, int | float)
     if place is not None:
         sentence = f"Press N for the next {place.noun}." if place.number < place.total else ""
     elif says_next and run.outputs:

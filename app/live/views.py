@@ -1,9 +1,10 @@
-"""Views of the live tab, named tuples of component updates (see ``app.controls.widgets``), and its numbers."""
+"""Updates of the live tab (see ``app.controls.widgets``), and its numbers."""
 
-from typing import Any, Final, NamedTuple
+from typing import Final
 
 import gradio as gr
 
+from stepscope.app.controls.widgets import Updates
 from stepscope.app.player.views import status_line
 from stepscope.app.templates import render
 from stepscope.engine.live.frames import LiveStatus
@@ -41,38 +42,19 @@ def render_explained() -> str:
     return render("live_explained", explained=EXPLAINED)
 
 
-class LiveView(NamedTuple):
-    """Updates of the live tab; by default nothing changes."""
-
-    window: Any = gr.skip()
-    begin: bool | None = False
-    """No component, but whether the queued session follows."""
-    withdraw: bool | None = False
-    """No component, but whether the queued session leaves the queue."""
-    status: Any = gr.skip()
-    numbers: Any = gr.skip()
-    monitor: Any = gr.skip()
-    player: Any = gr.skip()
-    start: Any = gr.skip()
-    stop: Any = gr.skip()
-    ask: Any = gr.skip()
-    question: Any = gr.skip()
-    open: Any = gr.skip()
+def show_message(text: str, *, is_problem: bool = False) -> Updates:
+    """Return the update of the status line."""
+    return Updates(status=status_line(text, is_problem=is_problem))
 
 
-def show_message(text: str, *, is_problem: bool = False) -> LiveView:
-    """Return a view that changes the status line only."""
-    return LiveView(status=status_line(text, is_problem=is_problem))
+def show_status(text: str, status: LiveStatus, *, is_problem: bool = False) -> Updates:
+    """Return the updates of the status line and of the numbers of a session."""
+    return Updates(show_message(text, is_problem=is_problem), numbers=render_numbers(status))
 
 
-def show_status(text: str, status: LiveStatus, *, is_problem: bool = False) -> LiveView:
-    """Return a view of the status line and of the numbers of a session."""
-    return show_message(text, is_problem=is_problem)._replace(numbers=render_numbers(status))
-
-
-def with_buttons(view: LiveView, *, is_running: bool, can_open: bool = False) -> LiveView:
-    """Return a view with the buttons enabled for a running session, or for none."""
-    return view._replace(
+def set_buttons(*, is_running: bool, can_open: bool = False) -> Updates:
+    """Return the updates that enable the buttons for a running session, or for none."""
+    return Updates(
         start=gr.Button(interactive=not is_running),
         stop=gr.Button(interactive=is_running),
         ask=gr.Button(interactive=is_running),

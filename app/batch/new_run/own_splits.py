@@ -12,10 +12,11 @@ from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from threading import Lock
-from typing import Any, Final
+from typing import Final
 
 import gradio as gr
 
+from stepscope.app.controls.widgets import Updates
 from stepscope.app.core.batch_context import SPLITS_FOLDER, BatchContext
 from stepscope.app.core.places import read_owner
 from stepscope.app.core.references import check_size, check_turns
@@ -162,7 +163,7 @@ def _with_known_videos(
         )
 
 
-def add_path(batches: BatchContext, typed: str | None) -> tuple[Any, Any]:
+def add_path(batches: BatchContext, typed: str | None) -> Updates:
     """Add the split at a path, or read it again; return the status line and the choices of splits."""
     try:
         if not batches.takes_paths:
@@ -178,26 +179,27 @@ def add_path(batches: BatchContext, typed: str | None) -> tuple[Any, Any]:
         splits[path.stem] = split
         return _show(batches, path.stem)
     except (ValueError, OSError) as error:
-        return status_line(as_sentence(error), is_problem=True), gr.skip()
+        return Updates(status=status_line(as_sentence(error), is_problem=True))
 
 
-def add_file(batches: BatchContext, upload: str | None) -> tuple[Any, Any]:
+def add_file(batches: BatchContext, upload: str | None) -> Updates:
     """Add an uploaded split, or the vocabulary of one; return as ``add_path``."""
     if upload is None:
-        return gr.skip(), gr.skip()
+        return Updates()
     try:
         folder = batches.runs / SPLITS_FOLDER
         if upload.endswith(ENDING):
             name = add_vocabulary(batches.splits, Path(upload), folder=folder)
-            return status_line(f"The split “{name}” has this vocabulary now."), gr.skip()
+            return Updates(status=status_line(f"The split “{name}” has this vocabulary now."))
         return _show(batches, add_upload(batches, Path(upload)))
     except (ValueError, OSError) as error:
-        return status_line(as_sentence(error), is_problem=True), gr.skip()
+        return Updates(status=status_line(as_sentence(error), is_problem=True))
 
 
-def _show(batches: BatchContext, name: str) -> tuple[Any, Any]:
+def _show(batches: BatchContext, name: str) -> Updates:
     split = batches.splits[name]
     bad = [entry for entry in split.entries if isinstance(entry, InvalidSample)]
     said = f"The split “{name}” has {format_count(len(split.samples), 'video')}."
     said += f" Unusable records: {len(bad)}; the first: {bad[0].reason}." if bad else ""
-    return status_line(said, is_problem=bool(bad)), gr.Dropdown(choices=list(batches.listed_splits()), value=name)
+    choices = gr.Dropdown(choices=list(batches.listed_splits()), value=name)
+    return Updates(status=status_line(said, is_problem=bool(bad)), split=choices)

@@ -61,11 +61,11 @@ def test_a_path_adds_a_split_for_all_windows_and_reads_it_again(
     batches: BatchContext, samples: tuple[Sample, ...], tmp_path: Path
 ) -> None:
     path = write(tmp_path / "own.json", *samples[:2])
-    status, split = add_path(batches, f" {path} ")
-    assert status.value == "The split “own” has 2 videos."
-    assert (split.value, [name for name, _ in split.choices]) == ("own", ["split", "own"])
+    view = add_path(batches, f" {path} ")
+    assert view.status.value == "The split “own” has 2 videos."
+    assert (view.split.value, [name for name, _ in view.split.choices]) == ("own", ["split", "own"])
     write(Path(path), samples[0])
-    assert add_path(batches, path)[0].value == "The split “own” has 1 video."
+    assert add_path(batches, path).status.value == "The split “own” has 1 video."
     reviewed: MutableMapping[str, Split] = ChainMap(batches.splits, {})
     assert "own" in reviewed
 
@@ -74,7 +74,7 @@ def test_a_page_that_others_see_takes_no_paths(
     batches: BatchContext, samples: tuple[Sample, ...], tmp_path: Path
 ) -> None:
     path = write(tmp_path / "own.json", *samples)
-    assert "this page accepts no paths" in add_path(replace(batches, takes_paths=False), path)[0].value
+    assert "this page accepts no paths" in add_path(replace(batches, takes_paths=False), path).status.value
     assert set(batches.splits) == {"split"}
 
 
@@ -88,12 +88,13 @@ def test_an_upload_finds_its_videos_among_those_of_the_page_and_names_no_others(
     Path(upload).write_text(
         json.dumps({**json.loads(Path(upload).read_text()), "provenance": {"reference_writer": "m"}})
     )
-    status, split = add_file(batches, upload)
-    assert status.value.startswith("⚠ The split “own” has 2 videos. Unusable records: 1; the first: x: ")
+    view = add_file(batches, upload)
+    assert view.status.value.startswith("⚠ The split “own” has 2 videos. Unusable records: 1; the first: x: ")
     assert (
-        "an uploaded split cannot use files of the server, and this page has no such video: secret.mp4" in status.value
+        "an uploaded split cannot use files of the server, and this page has no such video: secret.mp4"
+        in view.status.value
     )
-    assert split.value == "own"
+    assert view.split.value == "own"
     first, second, third = batches.splits["own"].entries
     assert [entry.video_path for entry in (first, second)] == [s.video_path for s in samples[:2]]  # type: ignore[union-attr]
     assert isinstance(third, InvalidSample)
@@ -114,12 +115,12 @@ def test_a_vocabulary_is_uploaded_after_its_split(
     file = tmp_path / "uploads" / "own.vocabulary.json"
     add_file(batches, write(tmp_path / "uploads" / "own.json", samples[0]))
     file.write_text('{"tags": {"blurry": ""}}')
-    assert add_file(batches, str(file))[0].value == "The split “own” has this vocabulary now."
+    assert add_file(batches, str(file)).status.value == "The split “own” has this vocabulary now."
     token = current_user.set("ben")
-    assert "has a vocabulary of the user who uploaded it" in add_file(batches, str(file))[0].value
+    assert "has a vocabulary of the user who uploaded it" in add_file(batches, str(file)).status.value
     current_user.reset(token)
     file.write_text('{"tags": ["dark"]}')
-    assert "own.vocabulary.json cannot be read: tags: " in add_file(batches, str(file))[0].value
+    assert "own.vocabulary.json cannot be read: tags: " in add_file(batches, str(file)).status.value
     reviews = ReviewContext(store=open_store(tmp_path / "reviews.sqlite"), splits=batches.splits)
     asked = {"video_id": samples[0].video_id, "reviewer": "", "is_blind": False, "has_layer": None, "actions": []}
     assert answer(reviews, asked, request=anybody())["state"]["vocabulary"]["tags"] == [["blurry", ""]], (
@@ -128,14 +129,14 @@ def test_a_vocabulary_is_uploaded_after_its_split(
     assert read_kept_splits({}, batches.runs / SPLITS_FOLDER) == [], "it is no split"
     current_user.reset(ann)
     of_page = file.rename(file.with_name("split.vocabulary.json"))
-    assert "no split called split was uploaded; upload split.json first" in add_file(batches, str(of_page))[0].value
+    assert "no split called split was uploaded; upload split.json first" in add_file(batches, str(of_page)).status.value
 
 
 def test_an_upload_of_a_known_name_leaves_the_split_of_this_name_alone(
     batches: BatchContext, samples: tuple[Sample, ...], tmp_path: Path
 ) -> None:
     before = batches.splits["split"]
-    said = add_file(batches, write(tmp_path / "uploads" / "split.json", samples[0]))[0].value
+    said = add_file(batches, write(tmp_path / "uploads" / "split.json", samples[0])).status.value
     assert "the page has another split called split; rename the file" in said
     assert batches.splits["split"] is before
 
@@ -154,12 +155,12 @@ def test_a_file_that_is_no_split_is_refused_in_a_sentence(
     path = tmp_path / "own.json"
     if content is not None:
         path.write_text(content)
-        assert words in add_file(batches, str(path))[0].value
-    said = add_path(batches, str(path))[0].value
+        assert words in add_file(batches, str(path)).status.value
+    said = add_path(batches, str(path)).status.value
     assert said.startswith("⚠ ")
     assert words in said
     assert set(batches.splits) == {"split"}
-    assert "the path is empty" in add_path(batches, " ")[0].value
+    assert "the path is empty" in add_path(batches, " ").status.value
 
 
 def test_the_user_with_the_most_uploads_loses_the_oldest_that_was_not_run(
@@ -170,7 +171,7 @@ def test_the_user_with_the_most_uploads_loses_the_oldest_that_was_not_run(
 
     def add(name: str, user: str) -> str:
         token = current_user.set(user)
-        said: str = add_file(batches, write(tmp_path / "uploads" / f"{name}.json", samples[0]))[0].value
+        said: str = add_file(batches, write(tmp_path / "uploads" / f"{name}.json", samples[0])).status.value
         current_user.reset(token)
         return said
 
@@ -197,7 +198,7 @@ def test_a_visitor_finds_the_own_uploads_and_their_runs_in_lists_and_not_those_o
     visitor = ["ann"]
     batches = replace(batches, recent=RecentSessions(lambda: visitor[0]))
     token = current_user.set("ann")
-    offered = add_file(batches, write(tmp_path / "uploads" / "mine.json", samples[0]))[1].choices
+    offered = add_file(batches, write(tmp_path / "uploads" / "mine.json", samples[0])).split.choices
     assert [name for name, _ in offered] == ["split", "mine"]
     current_user.reset(token)
     (batches.runs / "a").mkdir()
@@ -238,7 +239,7 @@ def test_of_two_uploads_of_one_name_at_a_time_the_second_is_refused(
         assert begun.acquire(timeout=60)
         begun.acquire(timeout=0.2)  # by the second, if it is not kept waiting
         goes_on.set()
-        said = sorted(view.result()[0].value for view in added)
+        said = sorted(view.result().status.value for view in added)
     assert said[0] == "The split “own” has 1 video."
     assert "the page has another split called own; rename the file" in said[1]
 
@@ -254,7 +255,7 @@ def test_a_full_disk_keeps_the_earlier_vocabulary(
     before = signal.signal(signal.SIGXFSZ, signal.SIG_IGN), resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (200, before[1][1]))
     try:
-        said = add_file(batches, str(file))[0].value
+        said = add_file(batches, str(file)).status.value
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before[1])
         signal.signal(signal.SIGXFSZ, before[0])
@@ -269,7 +270,7 @@ def test_an_upload_does_not_replace_a_stored_split_that_cannot_be_read(
     stored = batches.runs / SPLITS_FOLDER / "own.json"
     stored.write_text('{"videos": [{"video_id"')
     assert len(read_kept_splits(batches.splits, stored.parent)) == 1
-    said = add_file(batches, write(tmp_path / "uploads" / "own.json", samples[0]))[0].value
+    said = add_file(batches, write(tmp_path / "uploads" / "own.json", samples[0])).status.value
     assert "the page keeps an unreadable split called own; rename the file" in said
     assert stored.read_text() == '{"videos": [{"video_id"'
 
@@ -283,5 +284,5 @@ def test_a_vocabulary_whose_owner_cannot_be_read_is_replaced_by_nobody(
     add_file(batches, str(file))
     (batches.runs / SPLITS_FOLDER / "own.owner").write_bytes(b"\xff\xfe")
     file.write_text('{"tags": {"dark": ""}}')
-    assert "own.owner cannot be read: " in add_file(batches, str(file))[0].value
+    assert "own.owner cannot be read: " in add_file(batches, str(file)).status.value
     assert (batches.runs / SPLITS_FOLDER / file.name).read_text() == '{"tags": {"blurry": ""}}'

@@ -13,6 +13,7 @@ import gradio as gr
 from stepscope.app.batch.compare import make_compare_panel
 from stepscope.app.batch.leaderboard import make_leaderboard_panel
 from stepscope.app.batch.new_run.form import FormPanel, make_form_panel
+from stepscope.app.batch.new_run.split_table import make_split_panel
 from stepscope.app.batch.new_run.start import check_files, import_files, start
 from stepscope.app.batch.protocols import make_protocols_panel
 from stepscope.app.batch.publishing import make_publish_panel
@@ -52,10 +53,12 @@ def make_batch_tab(
     of_run: dict[str, Any] = {"runs": runs, "in_player": in_player}
     ending = {"batch": shown, **of_run}  # shown again once the run has ended
     with gr.Row():
-        form = make_form_panel(batches, runs=runs, use=run.use, status=status, here=here)
+        views = gr.Tabs(elem_id="batch_views", render=False)
+        form = make_form_panel(batches, runs=runs, use=run.use, status=status, views=views, here=here)
         with gr.Column(scale=11, min_width=640, elem_classes="work"):
             publish = gr.Column(visible=False, elem_id="publish")
-            with gr.Tabs(elem_id="batch_views") as views:
+            views.render()
+            with views:
                 with gr.Tab("Videos", id="videos"):
                     scored = gr.HTML(elem_id="slice_scores", padding=False, render=False)
                     selection, offered = make_selection_panel(context, batches, runs=runs, result=scored)
@@ -80,6 +83,8 @@ def make_batch_tab(
                     opened = make_leaderboard_panel(context, batches, runs=runs, views=views, here=tab)
                 with gr.Tab("Runs") as tab:
                     listed = make_run_list_panel(batches, runs=runs, here=tab)
+                with gr.Tab("Split", id="split") as tab:
+                    make_split_panel(context, batches, split=form.entries.split, here=tab, in_player=in_player)
                 with gr.Tab("Training") as tab:
                     make_training_panel(context, batches, here=tab, batch_tab=here, elsewhere=elsewhere)
     make_publish_panel(context, batches, publish, run.publish, selection=selection)
@@ -105,7 +110,7 @@ def make_batch_tab(
 
     def show_all(batches: BatchContext, selection: Selection) -> Updates:
         view = handlers.show(batches, selection)
-        del view["runs"]
+        del view.runs
         return view
 
     chosen = (

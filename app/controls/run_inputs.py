@@ -65,7 +65,7 @@ def make_threshold_sliders(
 def show_sliders(policy: DecisionPolicy) -> Updates:
     """Return the updates that show the sliders of a policy and hide the others."""
     shown = _shown(policy)._asdict()
-    return Updates({name: gr.Slider(visible=is_shown) for name, is_shown in shown.items()})
+    return Updates(**{name: gr.Slider(visible=is_shown) for name, is_shown in shown.items()})
 
 
 def _shown(policy: DecisionPolicy) -> ThresholdSliders:

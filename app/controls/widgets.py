@@ -14,6 +14,7 @@ from html import escape
 from inspect import Parameter, Signature, isasyncgenfunction, isgeneratorfunction, signature
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from types import SimpleNamespace
 from typing import Any, Final
 
 import gradio as gr
@@ -66,13 +67,20 @@ show();
 _POSITIONAL: Final = Parameter.POSITIONAL_OR_KEYWORD
 
 
-class Updates(dict[str, Any]):
+class Updates(SimpleNamespace):
     """Updates of components by name, such as ``Updates(status="Done.")``; a component without one stays as it is."""
+
+    def __init__(self, *others: "Updates", **named: Any) -> None:
+        """Take the updates of ``others``, and named ones in place of those of the same name."""
+        super().__init__()
+        for other in others:
+            vars(self).update(vars(other))
+        vars(self).update(named)
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):
             raise AttributeError(name)
-        return self.get(name, gr.skip())
+        return gr.skip()
 
 
 def wire(event: Callable[..., Any], handler: Callable[..., Any], inputs: Any, components: Any, **options: Any) -> Any:
@@ -186,7 +194,7 @@ def by_component(components: Any, updates: Any) -> dict[Any, Any]:
     if parts is None:
         return {} if components is None else {components: updates}
     if isinstance(updates, Updates):
-        pairs = [(parts[name], update) for name, update in updates.items()]
+        pairs = [(parts[name], update) for name, update in vars(updates).items()]
     else:
         pairs = list(zip(parts.values(), updates, strict=True))
     return {one: value for part, update in pairs for one, value in by_component(part, update).items()}

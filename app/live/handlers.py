@@ -97,7 +97,7 @@ def queue_session(
     windows.add(window)
     monitor = {"key": window.key, "is_webcam": isinstance(source, PushedSource), "fps": config.fps}
     view = Updates(show_message("Waiting for the model."), window=window, begin=True, numbers="")
-    return Updates(view | set_buttons(is_running=True), monitor=json.dumps(monitor))
+    return Updates(view, set_buttons(is_running=True), monitor=json.dumps(monitor))
 
 
 def _open_source(context: AppContext, form: SessionForm, *, fps: float) -> LiveSource:
@@ -125,7 +125,7 @@ def stream_session(context: AppContext, batches: BatchContext, window: LiveWindo
     try:
         yield from _run(context, batches, window)
     except (EngineError, ValueError, OSError) as error:
-        yield Updates(show_message(as_sentence(error), is_problem=True) | set_buttons(is_running=False))
+        yield Updates(show_message(as_sentence(error), is_problem=True), set_buttons(is_running=False))
     finally:
         context.model_use.end_session()
         window.ended.set()
@@ -183,8 +183,8 @@ def _run(context: AppContext, batches: BatchContext, window: LiveWindow) -> Gene
     text = as_sentence(status.sentence) if status.problem or not is_recorded else f"{end} {status.sentence}".strip()
     view = Updates(show_status(f"{text}{where}", status, is_problem=bool(status.problem)), monitor="")
     if not is_recorded:
-        view["player"] = ""  # lanes without a frame would seem to be loading
-    yield Updates(view | set_buttons(is_running=False, can_open=is_recorded))
+        view.player = ""  # lanes without a frame would seem to be loading
+    yield Updates(view, set_buttons(is_running=False, can_open=is_recorded))
 
 
 def _begin_run(context: AppContext, window: LiveWindow, folder: Path, origin: Mapping[str, Any]) -> Run:
@@ -215,8 +215,8 @@ def show_cancelled(window: LiveWindow | None) -> Updates:
     """Enable Start after the cancellation of a session that still waited for the model, and end its wait."""
     if window is None or window.is_started:
         return Updates()
-    view = show_message("Stopped before it started.") | set_buttons(is_running=False)
-    return Updates(view, monitor="", withdraw=True)
+    view = show_message("Stopped before it started.")
+    return Updates(view, set_buttons(is_running=False), monitor="", withdraw=True)
 
 
 def ask(window: LiveWindow | None, question: str) -> Updates:

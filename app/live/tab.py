@@ -158,12 +158,12 @@ def _wire_session(
         browser = request.session_hash or ""
         return handlers.queue_session(context, windows, browser, window, form, can_connect=batches.takes_paths)
 
-    options = {"is_followed": lambda view: "begin" in view, **CHECK_QUEUE}
+    options = {"is_followed": lambda view: "begin" in vars(view), **CHECK_QUEUE}
     queued = wire_first(view["start"].click, queue, [window, form], view, **options)
     options = {**MODEL_QUEUE, "trigger_mode": "multiple", "show_progress": "hidden"}
     streamed = wire(queued.success, partial(handlers.stream_session, context, batches), window, view, **options)
     stopped = view["stop"].click(handlers.stop_session, window, None, **AT_ONCE)
-    options = {"is_followed": lambda view: "withdraw" in view, **AT_ONCE}
+    options = {"is_followed": lambda view: "withdraw" in vars(view), **AT_ONCE}
     cancelled = wire_first(stopped.then, handlers.show_cancelled, window, view, **options)
     cancelled.success(None, None, None, cancels=streamed, **AT_ONCE)
     for event in (view["ask"].click, view["question"].submit):
@@ -180,7 +180,7 @@ def show_kind(context: AppContext, form: SessionForm) -> Updates:
     task, empty = handlers.fill_task(context, form.bundled), Updates(goal="", steps="")
     is_untouched = Updates(goal=form.goal, steps=form.steps) == (task if is_own else empty)
     return Updates(
-        (empty if is_own else task) if is_untouched else {},
+        *([empty if is_own else task] if is_untouched else []),
         bundled=gr.update(visible=is_file),
         upload=gr.update(visible=is_file),
         url=gr.update(visible=form.kind == URL),

@@ -128,9 +128,9 @@ def test_each_name_that_a_handler_updates_is_that_of_a_component(folder: str) ->
                 case ast.Call(func=ast.Name(id="Updates")):
                     updated |= {keyword.arg for keyword in node.keywords if keyword.arg is not None}
                 case ast.Dict():
-                    named |= {key.value for key in node.keys if isinstance(key, ast.Constant)}
+                    named |= {str(key.value) for key in node.keys if isinstance(key, ast.Constant)}
                 case ast.ClassDef(name=name) if name.endswith(("Form", "Selection")):
-                    named |= {field.target.id for field in node.body if isinstance(field, ast.AnnAssign)}
+                    named |= {ast.unparse(field.target) for field in node.body if isinstance(field, ast.AnnAssign)}
     assert updated
     assert updated <= named
 

@@ -192,10 +192,13 @@ class FormPanel(NamedTuple):
     problem: Any
 
 
-def make_form_panel(batches: BatchContext, *, runs: Any, use: Any, status: Any, here: Any) -> FormPanel:
-    """Lay out the form of a new run; wire its splits, and the button ``use`` of the shown settings."""
+def make_form_panel(batches: BatchContext, *, runs: Any, use: Any, status: Any, views: Any, here: Any) -> FormPanel:
+    """Lay out the form of a new run; wire its splits, and the button ``use`` of the shown settings.
+
+    An import of annotations opens the tab *Split* of ``views``.
+    """
     with gr.Column(scale=3, min_width=200, elem_classes="setup", elem_id="new_run"):
-        split = _make_split(batches, status=status, here=here)
+        split = _make_split(batches, status=status, views=views, here=here)
         checkpoint = gr.Dropdown(
             list_checkpoints(batches),
             value=own_checkpoint(batches),
@@ -251,7 +254,7 @@ def make_form_panel(batches: BatchContext, *, runs: Any, use: Any, status: Any, 
     return FormPanel(entries, start, imported, import_results, problem)
 
 
-def _make_split(batches: BatchContext, *, status: Any, here: Any) -> Any:
+def _make_split(batches: BatchContext, *, status: Any, views: Any, here: Any) -> Any:
     """Return the dropdown of the splits, listed when the tab ``here`` is opened, above a box for another one."""
     split = gr.Dropdown(list(batches.listed_splits()), label="Split", interactive=True, elem_id="split")
     with gr.Accordion("Another split", open=False, elem_id="another_split"):
@@ -262,9 +265,19 @@ def _make_split(batches: BatchContext, *, status: Any, here: Any) -> Any:
             visible=batches.takes_paths,
             elem_id="split_path",
         )
-        split_file = gr.File(label="or upload: manifest, DST, ProAssist", height=130, elem_id="split_file")
-    added = {"status": status, "split": split}
-    wire(path.submit, partial(adding.add_path, batches), path, added, **CHECK_QUEUE)
-    wire(split_file.upload, partial(adding.add_file, batches), split_file, added, **CHECK_QUEUE)
+        files = gr.File(
+            label="or upload: manifest, DST, ProAssist, or annotated segments: CSV, JSON, ELAN, …",
+            file_count="multiple",
+            height=130,
+            elem_id="split_file",
+        )
+        draws = gr.Checkbox(
+            label="Draw missing videos",
+            info="of annotated segments: a card with the step's name",
+            elem_id="split_draws",
+        )
+    added = {"status": status, "split": split, "views": views}
+    wire(path.submit, partial(adding.add_path, batches), [path, draws], added, **CHECK_QUEUE)
+    wire(files.upload, partial(adding.add_files, batches), [files, draws], added, **CHECK_QUEUE)
     here.select(lambda: gr.Dropdown(choices=list(batches.listed_splits())), None, split, **AT_ONCE)
     return split

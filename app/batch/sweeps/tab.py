@@ -157,7 +157,7 @@ def show_sweep(batches: BatchContext, form: SweepForm) -> Updates:
     files = {name: gr.DownloadButton(interactive=True) for name in ("csv", "json")}
     view = Updates(_show_none(""), metric=gr.Dropdown(choices=choices(found.scores)), **files)
     if found.choices:
-        view["signals"] = gr.Dropdown(choices=list(found.choices), value=found.signals, visible=True)
+        view.signals = gr.Dropdown(choices=list(found.choices), value=found.signals, visible=True)
     chosen = recommend_metric(found.scores.metrics) if metric == RECOMMENDED else metric
     if chosen not in found.scores.metrics:
         needs = f"{find_metric(chosen).label} needs exact points: press Run each point, or choose another score."
@@ -288,8 +288,8 @@ def _apply(best: BestPoint | None, thresholds: tuple[float, float] | None, said:
     heads: dict[str, float] = {name: values[name] for name in best.grid.titles if name not in specs}
     named = {spec.name: values[name] for name, spec in specs.items()}
     return Updates(
-        form=Updates(heads),
-        player=Updates(heads),
+        form=Updates(**heads),
+        player=Updates(**heads),
         said=f"{described.rstrip()} {_IN_USE}{where}.",
         named=to_json(dict(heads) | {"used": {"run": run, "signals": named}}) if specs else "",
     )

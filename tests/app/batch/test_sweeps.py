@@ -17,6 +17,7 @@ from stepscope.app.batch.sweeps import folders as sweeps
 from stepscope.app.batch.sweeps import tab as sweeping
 from stepscope.app.batch.sweeps.tab import RECOMMENDED, SweepForm
 from stepscope.app.controls import cancellable
+from stepscope.app.controls.widgets import Updates
 from stepscope.app.core.batch_context import BatchContext
 from stepscope.app.window.context import AppContext
 from stepscope.app.window.live_run import Cancellable
@@ -89,7 +90,9 @@ def test_a_sweep_is_previewed_and_run_and_its_best_point_is_applied(
     assert exact.best.value == min(failures)
     assert len(failures) > 1
     applied = sweeping.apply_best(exact.best, exact.said, "a")
-    assert tuple(applied.form.values()) == tuple(applied.player.values()) == exact.best.thresholds
+    assert (
+        applied.form == applied.player == Updates(**dict(zip(("speak", "update"), exact.best.thresholds, strict=True)))
+    )
     said, named = applied.said, applied.named
     assert named == ""
     assert said.startswith(exact.said)
@@ -97,13 +100,13 @@ def test_a_sweep_is_previewed_and_run_and_its_best_point_is_applied(
     assert sweeping.apply_best(exact.best, said, "a").said == said
     picked: Any = SimpleNamespace(point=[0.275, 0.725])
     applied = sweeping.apply_picked(exact.best, said, "a", picked)
-    assert applied.form == applied.player == {"speak": 0.275, "update": 0.725}
+    assert applied.form == applied.player == Updates(speak=0.275, update=0.725)
     elsewhere = applied.said
     assert elsewhere.count("In use: ") == 1
     assert elsewhere.endswith("the player have speak 0.275, update 0.725.")
     apply: Any = partial(sweeping.apply_picked, exact.best, said, "a")
     for point in (None, ["0.5", 0.5], [2, 0.5]):
-        assert apply(SimpleNamespace(point=point)) == {}
+        assert apply(SimpleNamespace(point=point)) == Updates()
     again = list(sweeping.run_points(context, batches, Cancellable(), "a", 5, "cpu:2"))
     assert "0 of 0 runs, 1 of 1 video" in again[0].progress
     foreign = replace(batches, takes_paths=False, work=replace(batches.work, checkpoint="other"))
@@ -130,7 +133,7 @@ def test_the_thresholds_of_a_named_signal_are_previewed_and_used_in_the_player(
     used = sweeping.apply_best(shown.best, shown.said, run)
     assert json.loads(used.named) == {"used": {"run": "toy", "signals": {"informative": 1.1}}}
     assert used.said.endswith("In use: the player previews informative 1.1 in the videos of toy.")
-    assert used.form == used.player == {}, "the sliders are of the model's probabilities"
+    assert used.form == used.player == Updates(), "the sliders are of the model's probabilities"
     point: Any = SimpleNamespace(point=[2.9, None])
     assert '"informative":2.9' in sweeping.apply_picked(shown.best, used.said, run, point).named.replace(" ", "")
     _, text = read_now(sweeps.download_sweep(batches, "sweep.csv", run, 5, "informative"))

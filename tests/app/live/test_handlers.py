@@ -179,7 +179,7 @@ def test_waiting_events_are_found_in_the_queue_of_the_page() -> None:
 def test_an_unusable_input_is_refused(context: AppContext, kind: str, changes: dict[str, Any], words: str) -> None:
     view = queue(context, LiveWindows(ModelUse()), kind, **changes)
     assert words in text_of(view)
-    assert {"window", "begin"}.isdisjoint(view), "it does not enter the queue of the model"
+    assert {"window", "begin"}.isdisjoint(vars(view)), "it does not enter the queue of the model"
 
 
 def test_a_dead_address_ends_with_one_sentence_and_start_is_ready(context: AppContext, batches: BatchContext) -> None:

@@ -56,7 +56,7 @@ def test_the_form_takes_the_settings_of_a_run_and_they_make_the_same_run_again(b
     assert said == "The form has the settings of a."
     named = {"split": "other", "checkpoint": batches.work.checkpoint, "speak": 0.25, "update": 0.25}
     named |= {"strategy": "refresh", "devices": "cpu:2", "live": True}
-    assert {name: form[name] for name in named} == named
+    assert {name: getattr(form, name) for name in named} == named
     view = new_run.start(batches, NewRunForm(**named, name=""), select(None))
     assert view.shown.name == "a", "the same settings go on with the run that is there"
     batches.jobs.cancel("a")
@@ -87,7 +87,7 @@ def test_a_run_that_cannot_be_made_again_leaves_the_form(batches: BatchContext) 
     change(batches, checkpoint="")
     said, form = used(batches)
     assert "a was imported: its model and stream settings are unknown" in said
-    assert set(form) == {"status"}
+    assert set(vars(form)) == {"status"}
 
 
 def test_the_bundled_checkpoints_are_offered_and_bring_their_own_rule(batches: BatchContext) -> None:

@@ -15,7 +15,7 @@ from types import SimpleNamespace
 import pytest
 
 from stepscope.app.batch.new_run import own_splits
-from stepscope.app.batch.new_run.own_splits import add_file, add_path, read_kept_splits
+from stepscope.app.batch.new_run.own_splits import add_files, add_path, read_kept_splits
 from stepscope.app.batch.training import list_sources
 from stepscope.app.core.batch_context import SPLITS_FOLDER, BatchContext
 from stepscope.app.core.job_queue import JobQueue
@@ -88,7 +88,7 @@ def test_an_upload_finds_its_videos_among_those_of_the_page_and_names_no_others(
     Path(upload).write_text(
         json.dumps({**json.loads(Path(upload).read_text()), "provenance": {"reference_writer": "m"}})
     )
-    view = add_file(batches, upload)
+    view = add_files(batches, [upload])
     assert view.status.value.startswith("⚠ The split “own” has 2 videos. Unusable records: 1; the first: x: ")
     assert (
         "an uploaded split cannot use files of the server, and this page has no such video: secret.mp4"
@@ -113,14 +113,14 @@ def test_a_vocabulary_is_uploaded_after_its_split(
 ) -> None:
     ann = current_user.set("ann")
     file = tmp_path / "uploads" / "own.vocabulary.json"
-    add_file(batches, write(tmp_path / "uploads" / "own.json", samples[0]))
+    add_files(batches, [write(tmp_path / "uploads" / "own.json", samples[0])])
     file.write_text('{"tags": {"blurry": ""}}')
-    assert add_file(batches, str(file)).status.value == "The split “own” has this vocabulary now."
+    assert add_files(batches, [str(file)]).status.value == "The split “own” has this vocabulary now."
     token = current_user.set("ben")
-    assert "has a vocabulary of the user who uploaded it" in add_file(batches, str(file)).status.value
+    assert "has a vocabulary of the user who uploaded it" in add_files(batches, [str(file)]).status.value
     current_user.reset(token)
     file.write_text('{"tags": ["dark"]}')
-    assert "own.vocabulary.json cannot be read: tags: " in add_file(batches, str(file)).status.value
+    assert "own.vocabulary.json cannot be read: tags: " in add_files(batches, [str(file)]).status.value
     reviews = ReviewContext(store=open_store(tmp_path / "reviews.sqlite"), splits=batches.splits)
     asked = {"video_id": samples[0].video_id, "reviewer": "", "is_blind": False, "has_layer": None, "actions": []}
     assert answer(reviews, asked, request=anybody())["state"]["vocabulary"]["tags"] == [["blurry", ""]], (
@@ -129,14 +129,16 @@ def test_a_vocabulary_is_uploaded_after_its_split(
     assert read_kept_splits({}, batches.runs / SPLITS_FOLDER) == [], "it is no split"
     current_user.reset(ann)
     of_page = file.rename(file.with_name("split.vocabulary.json"))
-    assert "no split called split was uploaded; upload split.json first" in add_file(batches, str(of_page)).status.value
+    assert (
+        "no split called split was uploaded; upload split.json first" in add_files(batches, [str(of_page)]).status.value
+    )
 
 
 def test_an_upload_of_a_known_name_leaves_the_split_of_this_name_alone(
     batches: BatchContext, samples: tuple[Sample, ...], tmp_path: Path
 ) -> None:
     before = batches.splits["split"]
-    said = add_file(batches, write(tmp_path / "uploads" / "split.json", samples[0])).status.value
+    said = add_files(batches, [write(tmp_path / "uploads" / "split.json", samples[0])]).status.value
     assert "the page has another split called split; rename the file" in said
     assert batches.splits["split"] is before
 
@@ -155,7 +157,7 @@ def test_a_file_that_is_no_split_is_refused_in_a_sentence(
     path = tmp_path / "own.json"
     if content is not None:
         path.write_text(content)
-        assert words in add_file(batches, str(path)).status.value
+        assert words in add_files(batches, [str(path)]).status.value
     said = add_path(batches, str(path)).status.value
     assert said.startswith("⚠ ")
     assert words in said
@@ -171,7 +173,7 @@ def test_the_user_with_the_most_uploads_loses_the_oldest_that_was_not_run(
 
     def add(name: str, user: str) -> str:
         token = current_user.set(user)
-        said: str = add_file(batches, write(tmp_path / "uploads" / f"{name}.json", samples[0])).status.value
+        said: str = add_files(batches, [write(tmp_path / "uploads" / f"{name}.json", samples[0])]).status.value
         current_user.reset(token)
         return said
 
@@ -198,7 +200,7 @@ def test_a_visitor_finds_the_own_uploads_and_their_runs_in_lists_and_not_those_o
     visitor = ["ann"]
     batches = replace(batches, recent=RecentSessions(lambda: visitor[0]))
     token = current_user.set("ann")
-    offered = add_file(batches, write(tmp_path / "uploads" / "mine.json", samples[0])).split.choices
+    offered = add_files(batches, [write(tmp_path / "uploads" / "mine.json", samples[0])]).split.choices
     assert [name for name, _ in offered] == ["split", "mine"]
     current_user.reset(token)
     (batches.runs / "a").mkdir()
@@ -235,7 +237,7 @@ def test_of_two_uploads_of_one_name_at_a_time_the_second_is_refused(
     files = [write(tmp_path / folder / "own.json", one) for folder, one in zip("ab", samples[:2], strict=True)]
     monkeypatch.setattr(own_splits, "digest_file", digest_slowly)
     with ThreadPoolExecutor() as pool:
-        added = [pool.submit(add_file, batches, file) for file in files]
+        added = [pool.submit(add_files, batches, [file]) for file in files]
         assert begun.acquire(timeout=60)
         begun.acquire(timeout=0.2)  # by the second, if it is not kept waiting
         goes_on.set()
@@ -248,14 +250,14 @@ def test_a_full_disk_keeps_the_earlier_vocabulary(
     batches: BatchContext, samples: tuple[Sample, ...], tmp_path: Path
 ) -> None:
     file = tmp_path / "uploads" / "own.vocabulary.json"
-    add_file(batches, write(tmp_path / "uploads" / "own.json", samples[0]))
+    add_files(batches, [write(tmp_path / "uploads" / "own.json", samples[0])])
     file.write_text('{"tags": {"blurry": ""}}')
-    add_file(batches, str(file))
+    add_files(batches, [str(file)])
     file.write_text(json.dumps({"tags": {f"tag {number}": "long" * 9 for number in range(30)}}))
     before = signal.signal(signal.SIGXFSZ, signal.SIG_IGN), resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (200, before[1][1]))
     try:
-        said = add_file(batches, str(file)).status.value
+        said = add_files(batches, [str(file)]).status.value
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before[1])
         signal.signal(signal.SIGXFSZ, before[0])
@@ -270,7 +272,7 @@ def test_an_upload_does_not_replace_a_stored_split_that_cannot_be_read(
     stored = batches.runs / SPLITS_FOLDER / "own.json"
     stored.write_text('{"videos": [{"video_id"')
     assert len(read_kept_splits(batches.splits, stored.parent)) == 1
-    said = add_file(batches, write(tmp_path / "uploads" / "own.json", samples[0])).status.value
+    said = add_files(batches, [write(tmp_path / "uploads" / "own.json", samples[0])]).status.value
     assert "the page keeps an unreadable split called own; rename the file" in said
     assert stored.read_text() == '{"videos": [{"video_id"'
 
@@ -279,10 +281,10 @@ def test_a_vocabulary_whose_owner_cannot_be_read_is_replaced_by_nobody(
     batches: BatchContext, samples: tuple[Sample, ...], tmp_path: Path
 ) -> None:
     file = tmp_path / "uploads" / "own.vocabulary.json"
-    add_file(batches, write(tmp_path / "uploads" / "own.json", samples[0]))
+    add_files(batches, [write(tmp_path / "uploads" / "own.json", samples[0])])
     file.write_text('{"tags": {"blurry": ""}}')
-    add_file(batches, str(file))
+    add_files(batches, [str(file)])
     (batches.runs / SPLITS_FOLDER / "own.owner").write_bytes(b"\xff\xfe")
     file.write_text('{"tags": {"dark": ""}}')
-    assert "own.owner cannot be read: " in add_file(batches, str(file)).status.value
+    assert "own.owner cannot be read: " in add_files(batches, [str(file)]).status.value
     assert (batches.runs / SPLITS_FOLDER / file.name).read_text() == '{"tags": {"blurry": ""}}'

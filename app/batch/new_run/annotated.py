@@ -36,7 +36,7 @@ class AnnotatedSplit:
 
 
 def find_annotations(files: Sequence[Path]) -> Annotations:
-    """Return the content of files of annotations. Raises ``ValueError``, caused by ``UnknownFormError`` for another form."""
+    """Return what annotation files have. Raises ``ValueError``, with ``UnknownFormError`` for files of other forms."""
     if len(files) > MAX_FILES:
         raise ValueError(f"{len(files)} files are chosen; choose at most {MAX_FILES}")
     try:
@@ -75,7 +75,7 @@ def make_split(
     result = import_videos(found, find_file, draw_in=folder, max_drawn_s=MAX_DRAWN_S)
     for sample in result.samples:
         check_turns(sample)
-    invalid = [InvalidSample(video_id=video_id, reason=reason) for video_id, reason in result.problems.items()]
+    invalid = [InvalidSample(video_id=name, reason=f"{name}: {reason}") for name, reason in result.problems.items()]
     provenance = {"annotations": {**result.provenance(), "files": digests}}
     return AnnotatedSplit(entries=(*result.samples, *invalid), provenance=provenance, said=result.describe())
 

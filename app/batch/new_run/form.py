@@ -266,7 +266,7 @@ def _make_split(batches: BatchContext, *, status: Any, views: Any, here: Any) ->
             elem_id="split_path",
         )
         files = gr.File(
-            label="or upload: manifest, DST, ProAssist, or annotated segments: CSV, JSON, ELAN, …",
+            label="or upload: split or annotations",
             file_count="multiple",
             height=130,
             elem_id="split_file",

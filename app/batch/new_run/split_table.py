@@ -12,6 +12,7 @@ from stepscope.app.batch.new_run.annotated import DRAWN_SUFFIX
 from stepscope.app.controls.widgets import LATEST, Updates, make_status_line, wire
 from stepscope.app.core.batch_context import BatchContext
 from stepscope.app.core.results import score_table
+from stepscope.app.formatting import format_clock
 from stepscope.app.player import opening
 from stepscope.app.player.opening import InPlayer
 from stepscope.app.player.views import PlayerView, status_line
@@ -21,7 +22,7 @@ from stepscope.app.window.live_run import LiveRun
 from stepscope.engine.plurals import format_count
 from stepscope.eval.data.samples import InvalidSample, Sample, Split
 
-HEADERS: Final = ["Video", "Minutes", "Goal", "Steps", "Segments", "File", "Left out or changed"]
+HEADERS: Final = ["Video", "Length", "Goal", "Steps", "Segments", "File", "Left out or changed"]
 MAX_ROWS: Final = 1000
 """Rows that a browser shows without delay."""
 MAX_RECIPES: Final = 50
@@ -45,15 +46,15 @@ def show_split(batches: BatchContext, name: str | None) -> Updates:
     return Updates(said=status_line(said), videos=score_table(HEADERS, rows), recipes=recipes)
 
 
-def _describe(entry: Sample | InvalidSample, read: Mapping[str, Any]) -> list[str | float | int | None]:
+def _describe(entry: Sample | InvalidSample, read: Mapping[str, Any]) -> list[str | int | None]:
     if isinstance(entry, InvalidSample):
-        return [entry.video_id, None, "", None, None, "", f"unusable: {entry.reason}"]
+        return [entry.video_id, "", "", None, None, "", f"unusable: {entry.reason}"]
     num_started = sum(turn.role == "update" and turn.text.endswith("->start") for turn in entry.turns)
     segments, counts = (_read_of(read, name, entry.video_id) for name in ("segments", "counts_by_video"))
     remarks = ", ".join(f"{number} {reason}" for reason, number in counts.items()) if isinstance(counts, dict) else ""
     return [
         entry.video_id,
-        round(entry.num_frames / entry.fps / 60, 2),
+        format_clock(entry.num_frames / entry.fps),
         entry.goal,
         len(entry.steps),
         segments if isinstance(segments, int) else num_started,
@@ -84,7 +85,8 @@ def _list_recipes(split: Split) -> Iterator[Mapping[str, Any]]:
         before = {step_id: ", ".join(numbers[one] for one in ids) for step_id, ids in first.after.items()}
         steps = [(step.name, before.get(step.id, "")) for step in first.steps]
         title = first.goal or (first.video_id if len(samples) == 1 else "Steps")
-        yield {"title": title, "videos": format_count(len(samples), "video"), "steps": steps}
+        size = f"{format_count(len(samples), 'video')}, {format_count(len(steps), 'step')}"
+        yield {"title": title, "size": size, "steps": steps}
 
 
 def open_row(
@@ -101,7 +103,7 @@ def make_split_panel(context: AppContext, batches: BatchContext, *, split: Any, 
     said = make_status_line("split_said")
     videos = gr.Dataframe(
         headers=HEADERS,
-        datatype=["str", "number", "str", "number", "number", "str", "str"],
+        datatype=["str", "str", "str", "number", "number", "str", "str"],
         interactive=False,
         max_height=460,
         show_search="search",

@@ -11,11 +11,13 @@ from dataclasses import replace
 from pathlib import Path
 from threading import Event, Semaphore
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from stepscope.app.batch.new_run import own_splits
 from stepscope.app.batch.new_run.own_splits import add_files, add_path, read_kept_splits
+from stepscope.app.batch.new_run.split_table import open_row, show_split
 from stepscope.app.batch.training import list_sources
 from stepscope.app.core.batch_context import SPLITS_FOLDER, BatchContext
 from stepscope.app.core.job_queue import JobQueue
@@ -23,8 +25,9 @@ from stepscope.app.core.places import RecentSessions
 from stepscope.app.player.review import answer
 from stepscope.app.review_store.store import open_store
 from stepscope.app.server.identity import current_user
-from stepscope.app.window.context import ReviewContext
+from stepscope.app.window.context import AppContext, ReviewContext
 from stepscope.engine.io.files import digest_file
+from stepscope.engine.video.reader import probe
 from stepscope.eval.data.loading import read_split
 from stepscope.eval.data.samples import InvalidSample, Sample, Split
 from stepscope.eval.data.writers import write_samples
@@ -288,3 +291,78 @@ def test_a_vocabulary_whose_owner_cannot_be_read_is_replaced_by_nobody(
     file.write_text('{"tags": {"dark": ""}}')
     assert "own.owner cannot be read: " in add_files(batches, [str(file)]).status.value
     assert (batches.runs / SPLITS_FOLDER / file.name).read_text() == '{"tags": {"blurry": ""}}'
+
+
+TEA = """video,start,end,step,goal
+kettle,0:01,0:02,fill the kettle,make tea
+kettle,0:02,0:04,boil the water,make tea
+kettle,0:02,0:04,boil the water,make tea
+v0,0:01,0:02,a <b>step</b>,build
+late,0:01,,nothing,build
+"""
+
+
+def test_annotated_segments_become_a_split_whose_missing_videos_are_drawn(
+    context: AppContext, batches: BatchContext, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table, graph = tmp_path / "tea.csv", tmp_path / "make tea.json"
+    table.write_text(TEA)
+    graph.write_text(json.dumps({"steps": {"7": "fill the kettle", "9": "boil the water"}, "edges": [[7, 9]]}))
+    view = add_files(batches, [str(table), str(graph)], True)
+    line = "table: 2 videos, 3 steps, 1 without a file (drawn), 1 duplicate, 1 without a recipe."
+    assert view.status.value.startswith(
+        f"⚠ The split “tea” has 2 videos. {line} Unusable records: 1; the first: late: row 5: "
+    )
+    assert (view.split.value, view.views.selected) == ("tea", "split")
+    kettle, found = batches.splits["tea"].samples
+    assert kettle.video_path is not None
+    assert probe(kettle.video_path).duration_s == kettle.num_frames / 2
+    assert found.video_path == (tmp_path / "data" / "v0.mp4").resolve()
+    shown = show_split(batches, "tea")
+    late = shown.videos["data"][2][-1]
+    assert shown.videos["data"] == [
+        ["kettle", "0:04", "make tea", 2, 2, "drawn", "1 duplicate"],
+        ["v0", shown.videos["data"][1][1], "build", 1, 1, "found", "1 without a recipe"],
+        ["late", "", "", None, None, "", late],
+    ]
+    assert late.startswith("unusable: ")
+    assert '<li>boil the water <span class="dim">(after 1)</span></li>' in shown.recipes
+    assert "a &lt;b&gt;step&lt;/b&gt;" in shown.recipes
+    event: Any = SimpleNamespace(row_value=["kettle"])
+    opened = open_row(replace(context, splits=batches.splits), batches, None, "tea", event)
+    assert (opened.tabs.selected, opened.clip.clip.path) == ("player", kettle.video_path)
+    assert add_files(batches, [str(table), str(graph)], True).status.value == view.status.value, "a second time"
+    kept: dict[str, Split] = {}
+    assert read_kept_splits(kept, batches.runs / SPLITS_FOLDER) == []
+    assert show_split(replace(batches, splits=kept), "tea").videos["data"][0] == shown.videos["data"][0]
+    monkeypatch.setattr(own_splits, "MAX_ADDED", 1)
+    add_files(batches, [str(table.rename(tmp_path / "other.csv"))])
+    assert not kettle.video_path.parent.exists(), "the drawn videos go with their split"
+
+
+def test_annotations_at_a_path_find_the_videos_beside_them(batches: BatchContext, tmp_path: Path) -> None:
+    (tmp_path / "own").mkdir()
+    (tmp_path / "data" / "v1.mp4").rename(tmp_path / "own" / "kettle.mp4")
+    (tmp_path / "own" / "tea.csv").write_text(TEA)
+    said = add_path(batches, str(tmp_path / "own" / "tea.csv")).status.value
+    assert "table: 2 videos, 3 steps, 1 duplicate." in said
+    assert batches.splits["tea"].samples[0].video_path == (tmp_path / "own" / "kettle.mp4").resolve()
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "words"),
+    [
+        ("a.csv", "one,two\n1,2\n", "no data set has the columns one, two; name those of yours with stepscope annot"),
+        ("a.csv", TEA.replace("0:01,0:02", "nan,0:02"), "kettle: row 1: a time in clock is a number; got 'nan'."),
+        ("a.csv", TEA.replace("0:04", "9:00:00"), "the missing videos last 32,4"),
+        ("a.json", '{"database": {}}', "has an unknown format"),
+    ],
+)
+def test_annotations_that_cannot_be_used_are_one_sentence(
+    batches: BatchContext, tmp_path: Path, name: str, text: str, words: str
+) -> None:
+    (tmp_path / name).write_text(text)
+    said = add_files(batches, [str(tmp_path / name)], True).status.value
+    assert said.startswith("⚠ ")
+    assert words in said
+    assert set(batches.splits) == {"split"}

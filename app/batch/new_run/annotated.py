@@ -63,6 +63,7 @@ def make_split(
         for split in splits.values()
         for sample in split.samples
         if sample.video_path is not None and (path := Path(os.path.realpath(sample.video_path))).is_file()
+        if path.parent.suffix != DRAWN_SUFFIX  # of an earlier import
     }
 
     def find_file(video: AnnotatedVideo) -> Path | None:

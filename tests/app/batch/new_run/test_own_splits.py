@@ -321,7 +321,7 @@ def test_annotated_segments_become_a_split_whose_missing_videos_are_drawn(
     shown = show_split(batches, "tea")
     late = shown.videos["data"][2][-1]
     assert shown.videos["data"] == [
-        ["kettle", "0:04", "make tea", 2, 2, "drawn", "1 duplicate"],
+        ["kettle", "0:04", "make tea", 2, 3, "drawn", "1 duplicate"],
         ["v0", shown.videos["data"][1][1], "build", 1, 1, "found", "1 without a recipe"],
         ["late", "", "", None, None, "", late],
     ]
@@ -353,7 +353,7 @@ def test_annotations_at_a_path_find_the_videos_beside_them(batches: BatchContext
     ("name", "text", "words"),
     [
         ("a.csv", "one,two\n1,2\n", "no data set has the columns one, two; name those of yours with stepscope annot"),
-        ("a.csv", TEA.replace("0:01,0:02", "nan,0:02"), "kettle: row 1: a time in clock is a number; got 'nan'."),
+        ("a.csv", TEA.replace("0:01,0:02", "nan,0:02"), "⚠ row 1: a time in clock is a number; got 'nan'."),
         ("a.csv", TEA.replace("0:04", "9:00:00"), "the missing videos last 32,4"),
         ("a.json", '{"database": {}}', "has an unknown format"),
     ],

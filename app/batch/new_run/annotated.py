@@ -6,7 +6,8 @@ without a file, or are drawn.
 
 import hashlib
 import os
-from collections.abc import Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -45,39 +46,47 @@ def find_annotations(files: Sequence[Path]) -> Annotations:
         raise ValueError(str(error).replace(" --", " stepscope annotations --")) from error.__cause__
 
 
+def digest_files(files: Iterable[Path]) -> dict[str, str]:
+    """Return the SHA-256 digest of each file by its name."""
+    return {path.name: digest_file(path) for path in files if path.is_file()}
+
+
+def name_drawn(kept: Path, files: Iterable[Path]) -> Path:
+    """Return the folder for the drawn videos of a manifest from annotation files: beside it, named by both."""
+    digest = hashlib.sha256("".join(digest_files(files).values()).encode()).hexdigest()
+    return kept.with_name(f"{kept.stem}-{digest[:12]}{DRAWN_SUFFIX}")
+
+
 def make_split(
     found: Annotations,
     files: Sequence[Path],
     splits: Mapping[str, Split],
     *,
     videos: VideoFolder | None = None,
-    draw_beside: Path | None = None,
+    draw_in: Path | None = None,
 ) -> AnnotatedSplit:
     """Return the samples of annotations from ``files``, with the videos of ``videos`` or else of ``splits``.
 
-    With ``draw_beside``, the path of the manifest, missing videos are drawn into a folder beside it. Raises
-    ``ValueError`` if no video can be used.
+    Missing videos are drawn into the folder ``draw_in``. Raises ``ValueError`` if no video can be used.
     """
-    known = {
-        path.stem: path
-        for split in splits.values()
-        for sample in split.samples
-        if sample.video_path is not None and (path := Path(os.path.realpath(sample.video_path))).is_file()
-        if path.parent.suffix != DRAWN_SUFFIX  # of an earlier import
-    }
+    known = defaultdict[str, set[Path]](set)
+    for sample in (sample for split in splits.values() for sample in split.samples if sample.video_path is not None):
+        path = Path(os.path.realpath(str(sample.video_path)))
+        if path.parent.suffix != DRAWN_SUFFIX and path.is_file():  # not of an earlier import
+            known[path.stem].add(path)
 
     def find_file(video: AnnotatedVideo) -> Path | None:
         beside = None if videos is None else videos.find_named(video.names)
-        return beside or next((known[name] for name in video.names if name in known), None)
+        options = next((known[name] for name in video.names if name in known), set())
+        if beside is None and len(options) > 1:
+            raise ValueError(f"several videos of the page are called {next(iter(options)).stem}; rename all but one")
+        return beside or next(iter(options), None)
 
-    digests = {path.name: digest_file(path) for path in files if path.is_file()}
-    digest = hashlib.sha256("".join(digests.values()).encode()).hexdigest()[:12]
-    folder = None if draw_beside is None else draw_beside.with_name(f"{draw_beside.stem}-{digest}{DRAWN_SUFFIX}")
-    result = import_videos(found, find_file, draw_in=folder, max_drawn_s=MAX_DRAWN_S)
+    result = import_videos(found, find_file, draw_in=draw_in, max_drawn_s=MAX_DRAWN_S)
     for sample in result.samples:
         check_turns(sample)
     invalid = [InvalidSample(video_id=name, reason=f"{name}: {reason}") for name, reason in result.problems.items()]
-    provenance = {"annotations": {**result.provenance(), "files": digests}}
+    provenance = {"annotations": {**result.provenance(), "files": digest_files(files)}}
     return AnnotatedSplit(entries=(*result.samples, *invalid), provenance=provenance, said=result.describe())
 
 

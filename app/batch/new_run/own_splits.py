@@ -17,7 +17,7 @@ from typing import Any, Final
 
 import gradio as gr
 
-from stepscope.app.batch.new_run.annotated import find_annotations, list_drawn, make_split
+from stepscope.app.batch.new_run.annotated import find_annotations, list_drawn, make_split, name_drawn
 from stepscope.app.controls.widgets import Updates
 from stepscope.app.core.batch_context import SPLITS_FOLDER, BatchContext
 from stepscope.app.core.places import read_owner
@@ -52,8 +52,7 @@ def add_upload(batches: BatchContext, uploads: Sequence[Path], *, draws: bool = 
     first, source = uploads[0], _read_any(uploads)
     kept = batches.runs / SPLITS_FOLDER / f"{first.stem}.json"
     if isinstance(source, Annotations):
-        made = make_split(source, uploads, batches.listed_splits(), draw_beside=kept if draws else None)
-        return _keep(batches, first, kept, made.entries, made.provenance), made.said
+        return _add_annotated(batches, source, uploads, draws=draws)
     origin = {"reference_writer": source.reference_writer} if source.reference_writer else {}
     entries = tuple(_with_known_videos(source.entries, batches.listed_splits()))
     return _keep(batches, first, kept, entries, origin), ""
@@ -76,6 +75,25 @@ def _read_any(files: Sequence[Path]) -> Annotations | Split:
         if problem is None or problem.__cause__ is not None or not is_unknown:
             raise
     raise problem  # a split with unusable records
+
+
+def _add_annotated(
+    batches: BatchContext,
+    found: Annotations,
+    files: Sequence[Path],
+    *,
+    draws: bool,
+    videos: VideoFolder | None = None,
+) -> tuple[str, str]:
+    """Add the split of annotations under the name of their first file; return the name, and what was read."""
+    kept = batches.runs / SPLITS_FOLDER / f"{files[0].stem}.json"
+    drawn = name_drawn(kept, files)
+    try:
+        made = make_split(found, files, batches.listed_splits(), videos=videos, draw_in=drawn if draws else None)
+        return _keep(batches, files[0], kept, made.entries, made.provenance), made.said
+    finally:
+        if kept.stem not in batches.splits or drawn.resolve() not in list_drawn(batches.splits[kept.stem]):  # refused
+            shutil.rmtree(drawn, ignore_errors=True)
 
 
 def _keep(
@@ -216,10 +234,9 @@ def add_path(batches: BatchContext, typed: str | None, draws: bool = False) -> U
             check_size(path)
         source = _read_any([path])
         if isinstance(source, Annotations):
-            kept, videos = batches.runs / SPLITS_FOLDER / f"{path.stem}.json", VideoFolder(path.parent)
-            shown = {"videos": videos, "draw_beside": kept if draws else None}
-            made = make_split(source, [path], batches.listed_splits(), **shown)
-            return _show(batches, _keep(batches, path, kept, made.entries, made.provenance), made.said)
+            return _show(
+                batches, *_add_annotated(batches, source, [path], draws=draws, videos=VideoFolder(path.parent))
+            )
         if path.stem in splits and splits[path.stem].path.resolve() != path.resolve():
             raise ValueError(f"{path}: the page has another split called {path.stem}; rename the file")
         splits[path.stem] = source

@@ -49,13 +49,12 @@ def add_upload(batches: BatchContext, uploads: Sequence[Path], *, draws: bool = 
     """
     for upload in uploads:
         check_size(upload)
-    first, source = uploads[0], _read_any(uploads)
-    kept = batches.runs / SPLITS_FOLDER / f"{first.stem}.json"
+    source = _read_any(uploads)
     if isinstance(source, Annotations):
         return _add_annotated(batches, source, uploads, draws=draws)
     origin = {"reference_writer": source.reference_writer} if source.reference_writer else {}
     entries = tuple(_with_known_videos(source.entries, batches.listed_splits()))
-    return _keep(batches, first, kept, entries, origin), ""
+    return _keep(batches, uploads[0], entries, origin), ""
 
 
 def _read_any(files: Sequence[Path]) -> Annotations | Split:
@@ -90,7 +89,7 @@ def _add_annotated(
     drawn = name_drawn(kept, files)
     try:
         made = make_split(found, files, batches.listed_splits(), videos=videos, draw_in=drawn if draws else None)
-        return _keep(batches, files[0], kept, made.entries, made.provenance), made.said
+        return _keep(batches, files[0], made.entries, made.provenance), made.said
     finally:
         if kept.stem not in batches.splits or drawn.resolve() not in list_drawn(batches.splits[kept.stem]):  # refused
             shutil.rmtree(drawn, ignore_errors=True)
@@ -99,12 +98,12 @@ def _add_annotated(
 def _keep(
     batches: BatchContext,
     upload: Path,
-    kept: Path,
     entries: tuple[Sample | InvalidSample, ...],
     origin: Mapping[str, Any],
 ) -> str:
     """Store the samples of an upload as a manifest, for all windows; return the name of the split."""
-    splits, folder = batches.splits, kept.parent
+    splits, folder = batches.splits, batches.runs / SPLITS_FOLDER
+    kept = folder / f"{upload.stem}.json"
     samples = [entry for entry in entries if isinstance(entry, Sample)]
     if not samples:
         raise ValueError(f"{upload}: {next(e.reason for e in entries if isinstance(e, InvalidSample))}")
@@ -234,9 +233,8 @@ def add_path(batches: BatchContext, typed: str | None, draws: bool = False) -> U
             check_size(path)
         source = _read_any([path])
         if isinstance(source, Annotations):
-            return _show(
-                batches, *_add_annotated(batches, source, [path], draws=draws, videos=VideoFolder(path.parent))
-            )
+            beside = VideoFolder(path.parent)
+            return _show(batches, *_add_annotated(batches, source, [path], draws=draws, videos=beside))
         if path.stem in splits and splits[path.stem].path.resolve() != path.resolve():
             raise ValueError(f"{path}: the page has another split called {path.stem}; rename the file")
         splits[path.stem] = source

@@ -330,8 +330,13 @@ def test_annotated_segments_become_a_split_whose_missing_videos_are_drawn(
     assert "a &lt;b&gt;step&lt;/b&gt;" in shown.recipes
     event: Any = SimpleNamespace(row_value=["kettle"])
     opened = open_row(replace(context, splits=batches.splits), batches, None, "tea", event)
-    assert (opened.tabs.selected, opened.clip.clip.path) == ("player", kettle.video_path)
+    assert (opened.tabs.selected, getattr(opened.clip.clip, "path", None)) == ("player", kettle.video_path)
     assert add_files(batches, [str(table), str(graph)], True).status.value == view.status.value, "a second time"
+    (other := tmp_path / "other").mkdir()
+    (other / "tea.csv").write_text(TEA.replace("0:04", "0:05"))
+    refused = add_files(batches, [str(other / "tea.csv")], True).status.value
+    assert "the page has another split called tea; rename the file" in refused
+    assert list((batches.runs / SPLITS_FOLDER).glob("*.drawn")) == [kettle.video_path.parent]
     kept: dict[str, Split] = {}
     assert read_kept_splits(kept, batches.runs / SPLITS_FOLDER) == []
     assert show_split(replace(batches, splits=kept), "tea").videos["data"][0] == shown.videos["data"][0]

@@ -17,7 +17,7 @@ from typing import Any, Final
 
 import gradio as gr
 
-from stepscope.app.batch.new_run.annotated import find_annotations, list_drawn, make_split, name_drawn
+from stepscope.app.batch.new_run.annotated import find_annotations, list_drawn, make_samples, name_drawn
 from stepscope.app.controls.widgets import Updates
 from stepscope.app.core.batch_context import SPLITS_FOLDER, BatchContext
 from stepscope.app.core.places import read_owner
@@ -88,8 +88,10 @@ def _add_annotated(
     kept = batches.runs / SPLITS_FOLDER / f"{files[0].stem}.json"
     drawn = name_drawn(kept, files)
     try:
-        made = make_split(found, files, batches.listed_splits(), videos=videos, draw_in=drawn if draws else None)
-        return _keep(batches, files[0], made.entries, made.provenance), made.said
+        made = make_samples(found, batches.listed_splits(), videos=videos, draw_in=drawn if draws else None)
+        invalid = (InvalidSample(video_id=name, reason=f"{name}: {why}") for name, why in made.problems.items())
+        origin = {"annotations": made.provenance()}
+        return _keep(batches, files[0], (*made.samples, *invalid), origin), made.describe()
     finally:
         if kept.stem not in batches.splits or drawn.resolve() not in list_drawn(batches.splits[kept.stem]):  # refused
             shutil.rmtree(drawn, ignore_errors=True)

@@ -278,6 +278,7 @@ def _make_split(batches: BatchContext, *, status: Any, views: Any, here: Any) ->
         )
     added = {"status": status, "split": split, "views": views}
     wire(path.submit, partial(adding.add_path, batches), [path, draws], added, **CHECK_QUEUE)
-    wire(files.upload, partial(adding.add_files, batches), [files, draws], added, **CHECK_QUEUE)
+    read = wire(files.upload, partial(adding.add_files, batches), [files, draws], added, **CHECK_QUEUE)
+    read.then(lambda: None, None, files, **AT_ONCE)  # the next files are of another split
     here.select(lambda: gr.Dropdown(choices=list(batches.listed_splits())), None, split, **AT_ONCE)
     return split

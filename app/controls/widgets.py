@@ -153,7 +153,7 @@ def wire_first(
     return wire(event, handle, inputs, components, **options)
 
 
-def _list_parts(record: Any) -> Mapping[Any, Any] | None:
+def list_parts(record: Any) -> Mapping[Any, Any] | None:
     """Return the parts of a record by their names, of a tuple by position; None for a single component or value."""
     if isinstance(record, Mapping):
         return record
@@ -166,7 +166,7 @@ def _list_parts(record: Any) -> Mapping[Any, Any] | None:
 
 def list_components(record: Any) -> list[Any]:
     """Return the components of a record, with those of its inner records. None marks one that a page lacks."""
-    parts = _list_parts(record)
+    parts = list_parts(record)
     if parts is not None:
         return [component for part in parts.values() for component in list_components(part)]
     return [] if record is None else [record]
@@ -174,7 +174,7 @@ def list_components(record: Any) -> list[Any]:
 
 def read_record(shape: Any, values: Iterator[Any]) -> Any:
     """Return a record like ``shape`` with the next values in place of its components."""
-    parts = _list_parts(shape)
+    parts = list_parts(shape)
     if parts is None:
         return None if shape is None else next(values)
     read = {name: read_record(part, values) for name, part in parts.items()}
@@ -190,7 +190,7 @@ def by_component(components: Any, updates: Any) -> dict[Any, Any]:
     (speak, update))`` and updates ``("Done.", (0.4, 0.5))`` give three. An update of one component may itself be a
     tuple, such as the value of a ``gr.State``.
     """
-    parts = _list_parts(components)
+    parts = list_parts(components)
     if parts is None:
         return {} if components is None else {components: updates}
     if isinstance(updates, Updates):

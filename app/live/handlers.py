@@ -9,17 +9,19 @@ from pathlib import Path
 from secrets import token_hex
 from typing import Any, Final
 
+import gradio as gr
+
 from stepscope.app.controls.run_inputs import read_strategy
 from stepscope.app.controls.widgets import Pace, Updates
 from stepscope.app.core.batch_context import BatchContext, unused_folder
 from stepscope.app.core.run import Run, check_has_task, check_task_text, write_task
 from stepscope.app.core.videos import Clip, is_drawing
 from stepscope.app.formatting import as_sentence, format_clock
-from stepscope.app.live.views import set_buttons, show_message, show_status
 from stepscope.app.live.window import LiveWindow, LiveWindows
 from stepscope.app.player.opening import open_moment
 from stepscope.app.player.views import COPIED, PlayerView, status_line
 from stepscope.app.server.identity import current_user
+from stepscope.app.templates import render
 from stepscope.app.window.context import AppContext
 from stepscope.app.window.live_run import LiveRun
 from stepscope.engine.config import StreamConfig, read_threshold
@@ -27,6 +29,7 @@ from stepscope.engine.control.task import Task
 from stepscope.engine.dialogue import parse_steps
 from stepscope.engine.errors import EngineError
 from stepscope.engine.io.files import replace_surrogates, strip_text
+from stepscope.engine.live.frames import LiveStatus
 from stepscope.engine.live.session import LiveSession
 from stepscope.engine.live.sources import FileSource, LiveSource, PushedSource, UrlSource
 from stepscope.engine.streamer import Streamer
@@ -56,6 +59,59 @@ class SessionForm:
     speak: Any
     update: Any
     strategy: Any = None
+
+
+EXPLAINED: Final[dict[str, str]] = {
+    "decided": "frames for which the model has decided whether to speak and to update",
+    "dropped": "frames that waited too long: the model or the encoder is too slow, and the latest frames count most",
+    "without a picture": "instants at which the source delivered no picture",
+    "not reached": "frames that still waited when the session ended",
+    "lag": "from the arrival of the last decided picture to its decision",
+    "real-time factor": "seconds of work for a second of video, over the last 64 frames; above 1, frames are dropped",
+    "on time": "share of the decided and dropped frames that were decided within a second",
+}
+"""Explanation of each number by its label. The first two and the last three are always shown."""
+
+
+def render_numbers(status: LiveStatus) -> str:
+    """Return the numbers of a session as a line of HTML; empty before the first decision."""
+    if not status.num_decided:
+        return ""
+    rarely = {"without a picture": status.num_without_picture, "not reached": status.num_not_reached}
+    numbers = [  # label, value, and whether the model does not keep up
+        ("decided", f"{status.num_decided:,}", False),
+        ("dropped", f"{status.num_dropped:,}", status.num_dropped > 0),
+        *((label, f"{count:,}", False) for label, count in rarely.items() if count),
+        ("lag", f"{status.lag_s:.2f} s", False),
+        ("real-time factor", f"{status.real_time_factor:.2f}", status.real_time_factor > 1),
+        ("on time", f"{status.on_time_share:.0%}", False),
+    ]
+    return render("live_numbers", numbers=numbers, explained=EXPLAINED)
+
+
+def render_explained() -> str:
+    """Return the explanations of all numbers, which can be unfolded."""
+    return render("live_explained", explained=EXPLAINED)
+
+
+def show_message(text: str, *, is_problem: bool = False) -> Updates:
+    """Return the update of the status line."""
+    return Updates(status=status_line(text, is_problem=is_problem))
+
+
+def show_status(text: str, status: LiveStatus, *, is_problem: bool = False) -> Updates:
+    """Return the updates of the status line and of the numbers of a session."""
+    return Updates(show_message(text, is_problem=is_problem), numbers=render_numbers(status))
+
+
+def set_buttons(*, is_running: bool, can_open: bool = False) -> Updates:
+    """Return the updates that enable the buttons for a running session, or for none."""
+    return Updates(
+        start=gr.Button(interactive=not is_running),
+        stop=gr.Button(interactive=is_running),
+        ask=gr.Button(interactive=is_running),
+        open=gr.Button(interactive=can_open),
+    )
 
 
 def queue_session(

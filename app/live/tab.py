@@ -26,8 +26,7 @@ from stepscope.app.controls.widgets import (
 from stepscope.app.core.batch_context import BatchContext
 from stepscope.app.formatting import shorten_ids
 from stepscope.app.live import handlers
-from stepscope.app.live.handlers import FILE, URL, WEBCAM, SessionForm
-from stepscope.app.live.views import render_explained
+from stepscope.app.live.handlers import FILE, URL, WEBCAM, SessionForm, render_explained
 from stepscope.app.live.window import LiveWindows
 from stepscope.app.player.component import make_player
 from stepscope.app.player.opening import InPlayer

@@ -5,7 +5,7 @@ start, which shows the run.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -14,7 +14,15 @@ import gradio as gr
 
 from stepscope.app.batch.new_run import own_splits as adding
 from stepscope.app.controls import run_inputs
-from stepscope.app.controls.widgets import AT_ONCE, CHECK_QUEUE, Updates, list_components, make_status_line, wire
+from stepscope.app.controls.widgets import (
+    AT_ONCE,
+    CHECK_QUEUE,
+    Updates,
+    list_components,
+    list_parts,
+    make_status_line,
+    wire,
+)
 from stepscope.app.core.batch_context import FEATURES_FOLDER, BatchContext
 from stepscope.app.formatting import as_sentence
 from stepscope.app.player.views import status_line
@@ -246,8 +254,7 @@ def make_form_panel(batches: BatchContext, *, runs: Any, use: Any, status: Any, 
     imported = ResultsForm(split=split, files=results, name=name, rule=rule)
     changes = [entry.change for entry in dict.fromkeys(list_components((entries, imported)))]
     gr.on(changes, None, None, problem, js="() => ''", api_visibility="private")  # the refusal was of another form
-    named = {field.name: getattr(entries, field.name) for field in fields(entries)}
-    filled = {**named, "status": status, "problem": problem}
+    filled = {**list_parts(entries), "status": status, "problem": problem}
     wire(checkpoint.change, partial(show_rule, batches), checkpoint, sliders, **AT_ONCE)
     wire(use.click, partial(use_settings, batches), [runs, devices], filled, **AT_ONCE)
     use.click(None, None, None, js=OPEN_FORM_JS, api_visibility="private")

@@ -74,6 +74,8 @@ def test_a_second_run_waits_with_its_place_and_a_cancelled_one_makes_room(
     assert view.status.value == "b is queued: 1 ahead."
     view = start(batches, name="c")
     assert view.status.value == "c is queued: 2 ahead."
+    stale = handlers.tick(batches, view.shown, select("a"))  # sent before the page had the reply to Start
+    assert stale == Updates(shown=ShownRun(name="a"))
     assert batches.run_names() == ["c", "b", "a"]
     status = handlers.show(batches, select("a")).status.value
     assert status == "a: 0 of 3 videos, 1.0 frames/s, 1:00 left, 2 runs wait behind it."

@@ -254,7 +254,7 @@ def make_form_panel(batches: BatchContext, *, runs: Any, use: Any, status: Any, 
     imported = ResultsForm(split=split, files=results, name=name, rule=rule)
     changes = [entry.change for entry in dict.fromkeys(list_components((entries, imported)))]
     gr.on(changes, None, None, problem, js="() => ''", api_visibility="private")  # the refusal was of another form
-    filled = {**list_parts(entries), "status": status, "problem": problem}
+    filled = {**(list_parts(entries) or {}), "status": status, "problem": problem}
     wire(checkpoint.change, partial(show_rule, batches), checkpoint, sliders, **AT_ONCE)
     wire(use.click, partial(use_settings, batches), [runs, devices], filled, **AT_ONCE)
     use.click(None, None, None, js=OPEN_FORM_JS, api_visibility="private")

@@ -3,7 +3,9 @@
 Texts of the model, of dialogues and of file names are only shown in text boxes and in the player, never as HTML.
 """
 
+from collections.abc import Mapping
 from functools import partial
+from typing import Any
 
 import gradio as gr
 
@@ -12,6 +14,7 @@ from stepscope.app.batch.sweeps.calibration import wire_calibration
 from stepscope.app.batch.tab import make_batch_tab
 from stepscope.app.chat.tab import make_chat_tab
 from stepscope.app.controls.gradio_private import drop_hidden_progress, list_waiting
+from stepscope.app.controls.widgets import AT_ONCE, make_tab, read_event
 from stepscope.app.core.batch_context import BatchContext
 from stepscope.app.live.tab import make_live_tab
 from stepscope.app.player.opening import InPlayer
@@ -32,14 +35,14 @@ def build_page(context: AppContext, batches: BatchContext, reviews: ReviewContex
         gr.Markdown(INTRODUCTION, elem_id="title")
         gr.Button("◐", elem_id="theme", size="sm")  # dom/theme.js switches the theme
         with gr.Tabs(elem_id="rooms") as tabs:
-            with gr.Tab("Player", id="player") as player_tab:
+            with make_tab("Player", tab_id="player") as player_tab:
                 tab = make_player_tab(context, reviews, tabs, **states)
-            live_tab = gr.Tab("Live", id="live") if context.remote is None else None
+            live_tab = make_tab("Live", tab_id="live") if context.remote is None else None
             if context.remote is None:
-                with gr.Tab("Chat", id="chat"):
+                with make_tab("Chat", tab_id="chat"):
                     make_chat_tab(context)
-            batch_tab = gr.Tab("Batch", id="batch")
-            review_tab = gr.Tab("Reviews", id="reviews")
+            batch_tab = make_tab("Batch", tab_id="batch")
+            review_tab = make_tab("Reviews", tab_id="reviews")
         wire_player(context, reviews, tab)
         ends = wire_runs(context, batches, tab, page=page)
         tab.view.run.player.shown(
@@ -47,17 +50,41 @@ def build_page(context: AppContext, batches: BatchContext, reviews: ReviewContex
         )
         with tab.uploads:
             make_upload_panel(context, tab.view, ends)
-        in_player = InPlayer(view=tab.view, ends=ends, tab=player_tab)
+        in_player = InPlayer(view=tab.view, ends=ends)
         if live_tab is not None:  # a session keeps the model, which a remote call cannot
             with live_tab:
                 make_live_tab(context, batches, in_player)
         with batch_tab:
-            make_batch_tab(context, batches, in_player, here=batch_tab, elsewhere=(player_tab, review_tab))
+            elsewhere = (player_tab, review_tab)
+            batch_views = make_batch_tab(context, batches, in_player, here=batch_tab, elsewhere=elsewhere)
         with review_tab:
-            make_review_tab(context, batches, reviews, in_player, here=review_tab)
+            review_views = make_review_tab(context, batches, reviews, in_player, here=review_tab)
         wire_calibration(context, batches, tab.view.clip.clip, tab.calibration, tab.view.thresholds)
         wire_previews(tab)
+        _wire_tabs(page, tab.view.run.player, tabs, {"batch": batch_views, "reviews": review_views})
     drop_hidden_progress(page)
     report_failures(page)
     context.model_use.list_waiting = partial(list_waiting, page)
     return page
+
+
+def _wire_tabs(page: gr.Blocks, player: Any, tabs: gr.Tabs, views: Mapping[str, gr.Tabs]) -> None:
+    """Open the tab of the address, and its view, when the page opens and when the player's script asks after Back."""
+
+    def choose(tab: str | None, view: str | None) -> list[Any]:
+        return [_select(tabs, tab), *(_select(each, view if name == tab else None) for name, each in views.items())]
+
+    def open_linked(request: gr.Request) -> list[Any]:
+        return choose(request.query_params.get("tab"), request.query_params.get("view"))
+
+    def open_asked(event: gr.EventData) -> list[Any]:
+        return choose(read_event(event, "tab"), read_event(event, "view"))
+
+    outputs = [tabs, *views.values()]
+    page.load(open_linked, None, outputs, **AT_ONCE)
+    player.open_tabs(open_asked, None, outputs, **AT_ONCE)
+
+
+def _select(tabs: gr.Tabs, tab_id: str | None) -> Any:
+    """Return the update that opens a tab by its id; no change if there is none."""
+    return gr.Tabs(selected=tab_id) if tab_id in [tab.id for tab in tabs.children] else gr.skip()

@@ -15,7 +15,7 @@ from stepscope.assets.training.build import BuildOptions, write_train_split
 from stepscope.engine.cli.program import Options
 from stepscope.engine.io.files import load_json, write_json
 from stepscope.engine.loading import load_model
-from stepscope.eval.cli.options import RunOptions
+from stepscope.eval.cli.options import EvalOptions
 from stepscope.eval.cli.run_command import run as run_split
 
 HERE = Path(__file__).parent
@@ -83,7 +83,7 @@ def run(options: DemoRunOptions) -> None:
     manifest, out = options.out.with_name("test.json"), options.out
     with TemporaryDirectory(dir=out.parent) as name:
         new = Path(name) / out.name
-        if run_split(RunOptions(split=manifest, checkpoint=str(HERE / "checkpoint"), out=new, devices="cpu:2")):
+        if run_split(EvalOptions(split=manifest, checkpoint=str(HERE / "checkpoint"), out=new, devices="cpu:2")):
             raise ValueError(f"a video of {manifest} failed; {out} stays as it was")
         for file in (new / "run.json", new / "metrics.json"):
             write_json(file, {**load_json(file.read_text(encoding="utf-8")), **MOVABLE})

@@ -21,7 +21,7 @@ from stepscope.engine.dialogue import TRANSITIONS, apply_update, initial_state
 from stepscope.engine.model.checkpoint import Checkpoint
 from stepscope.engine.model.features.frame_encoder import encode
 from stepscope.engine.records import FrameOutput, UserTurn
-from stepscope.engine.streamer import Streamer
+from stepscope.engine.stream import Streamer
 from stepscope.engine.video.reader import Frame, read_frames
 
 Baseline = Literal["silent", "random"]

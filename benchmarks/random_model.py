@@ -28,8 +28,8 @@ from stepscope.engine.inference.cuda_graphs import create_graph_pool
 from stepscope.engine.model.checkpoint import Checkpoint
 from stepscope.engine.model.devices import use_onednn
 from stepscope.engine.model.features.frame_encoder import FrameFeatures
+from stepscope.engine.model.hub.families import DEFAULT_PIXELS
 from stepscope.engine.model.hub.images import read_format
-from stepscope.engine.model.hub.layout import DEFAULT_PIXELS
 from stepscope.engine.model.hub.model import HubModel
 from stepscope.engine.model.hub.prompt import HubPrompt
 from stepscope.engine.model.prompt import Prompt
@@ -37,8 +37,7 @@ from stepscope.engine.model.published.model import LlamaAssistant
 from stepscope.engine.model.smolvlm import StreamingModel
 from stepscope.engine.model.vision_language import VisionLanguageModel
 from stepscope.engine.records import Step
-from stepscope.engine.stream import StreamRequest
-from stepscope.engine.streamer import Streamer
+from stepscope.engine.stream import Streamer, StreamRequest
 
 _SIZES = (
     *("hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads", "num_key_value_heads"),

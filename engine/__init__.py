@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from stepscope.engine.records import Step as Step
     from stepscope.engine.records import UserTurn as UserTurn
     from stepscope.engine.replay import Recording as Recording
-    from stepscope.engine.streamer import Streamer as Streamer
+    from stepscope.engine.stream import Streamer as Streamer
     from stepscope.engine.video.reader import read_frames as read_frames
 else:
     _MODULES = {
@@ -27,7 +27,7 @@ else:
         "Recording": "stepscope.engine.replay",
         "Step": "stepscope.engine.records",
         "StreamConfig": "stepscope.engine.config",
-        "Streamer": "stepscope.engine.streamer",
+        "Streamer": "stepscope.engine.stream",
         "Task": "stepscope.engine.control.task",
         "UserTurn": "stepscope.engine.records",
         "encode": "stepscope.engine.model.features.frame_encoder",

@@ -23,7 +23,6 @@ COMMANDS = {
     "check": Command(
         "compare a checkpoint with transformers", "engine.cli.check:CheckOptions", "engine.cli.check:check"
     ),
-    "bench": Command("measure the streaming speed", "engine.cli.options:BenchOptions", "engine.cli.commands:bench"),
 }
 main = partial(run_program, Group("The streaming engine.", COMMANDS), prog="python -m stepscope.engine")
 

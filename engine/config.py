@@ -110,9 +110,9 @@ class StreamConfig:
             _require(0 < getattr(self, name) < float("inf"), name, getattr(self, name), "positive")
         _require(abs(self.theta_step) < float("inf"), "theta_step", self.theta_step, "finite")
         _require(self.top_p <= 1, "top_p", self.top_p, "at most 1")
-        for name in ("max_updates_per_frame", "max_new_tokens", "max_update_tokens", "prefill_frames", "lookahead"):
+        lengths = ("max_updates_per_frame", "max_new_tokens", "max_update_tokens", "max_summary_tokens")
+        for name in (*lengths, "prefill_frames", "lookahead"):
             _require(getattr(self, name) >= 1, name, getattr(self, name), "at least 1")
-        _require(self.max_summary_tokens >= 1, "max_summary_tokens", self.max_summary_tokens, "at least 1")
         _require(0 <= self.ask_every_s < math.inf, "ask_every_s", self.ask_every_s, "at least 0")
         for name in ("draft_tokens", "kept_tokens"):
             _require(getattr(self, name) >= 0, name, getattr(self, name), "at least 0")
@@ -243,10 +243,6 @@ class Thresholds:
 
     speak: float
     update: float
-
-    def __str__(self) -> str:
-        """Return both as text."""
-        return format_thresholds(self.speak, self.update)
 
 
 def _check_frame_text(text: str) -> None:

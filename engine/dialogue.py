@@ -146,11 +146,12 @@ def parse_user_turn(text: str) -> UserTurn:
 
 
 def format_clock(time_s: float, *, digits: int = 0) -> str:
-    """Return a time in seconds as ``m:ss``, with ``digits`` decimal places: 90.25 and 1 digit give ``1:30.2``."""
+    """Return a time in seconds as ``m:ss`` or ``h:mm:ss``, with decimal places: 90.25 and 1 digit give ``1:30.2``."""
     ticks = round(time_s * 10**digits)
     minutes, rest = divmod(ticks, 60 * 10**digits)
+    hours, minutes = divmod(minutes, 60)
     width = 2 + digits + (digits > 0)
-    return f"{minutes}:{rest / 10**digits:0{width}.{digits}f}"
+    return f"{f'{hours}:{minutes:02}' if hours else minutes}:{rest / 10**digits:0{width}.{digits}f}"
 
 
 def format_user_turn(turn: UserTurn) -> str:

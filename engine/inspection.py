@@ -24,8 +24,7 @@ from stepscope.engine.model.features.frame_encoder import FrameFeatures
 from stepscope.engine.model.kv_cache import KVCache
 from stepscope.engine.plurals import format_count
 from stepscope.engine.records import Forgotten, FrameOutput
-from stepscope.engine.stream import StreamRequest
-from stepscope.engine.streamer import Streamer
+from stepscope.engine.stream import Streamer, StreamRequest
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,7 +1,9 @@
 """Loads a checkpoint for streaming: weights, prompt, heads, oneDNN on a CPU, and the pool of CUDA graphs on a GPU."""
 
 from dataclasses import replace
+from inspect import signature
 from pathlib import Path
+from typing import Any
 
 from stepscope.engine.config import GraphSetting, Quantization
 from stepscope.engine.inference.cuda_graphs import create_graph_pool
@@ -52,3 +54,9 @@ def load_model(
     )
     use_onednn(checkpoint.model)
     return replace(checkpoint, graphs=create_graph_pool(checkpoint.model, graphs))
+
+
+def load_as(options: Any, *, device: str, **changes: Any) -> Checkpoint:
+    """Load ``options.checkpoint``; each other argument of ``load_model`` is a field of that name, if there is one."""
+    named = {name: getattr(options, name) for name in signature(load_model).parameters if hasattr(options, name)}
+    return load_model(options.checkpoint, **{**named, "device": device, **changes})

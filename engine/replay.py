@@ -23,8 +23,7 @@ from stepscope.engine.model.features.frame_encoder import FrameFeatures
 from stepscope.engine.model.kv_cache import KVCache
 from stepscope.engine.plurals import format_count
 from stepscope.engine.records import FrameOutput, UserTurn
-from stepscope.engine.stream import StreamEvent, StreamRequest
-from stepscope.engine.streamer import Streamer
+from stepscope.engine.stream import Streamer, StreamEvent, StreamRequest
 
 _REUSABLE: Final = frozenset(
     {"speak_threshold", "update_threshold", "context_strategy", "kept_tokens", "max_seq_len", "reserved_seq_len"}

@@ -22,6 +22,7 @@ from stepscope.app.player.opening import InPlayer
 from stepscope.app.player.views import PlayerView
 from stepscope.app.style.colours import Theme
 from stepscope.app.window.context import AppContext
+from stepscope.app.window.landing import WORST, Destination
 from stepscope.app.window.live_run import LiveRun
 from stepscope.engine.plurals import format_count
 from stepscope.eval.annotations.corrections import TurnName
@@ -132,7 +133,14 @@ def compare_again(
 def _scoring_note(batches: BatchContext, name: str, other: str) -> str:
     a, b = (batches.scoring_of(batches.settings_of(run)) for run in (name, other))
     different = "" if a == b else f" {other} was scored with different settings; here both are scored as {name} was."
-    return f"{different} Scores: {describe_scoring(asdict(a))}."
+    return f"{different} Scores: {_describe_scores(batches, name)}."
+
+
+def _describe_scores(batches: BatchContext, name: str) -> str:
+    """Return how the scores of a comparison are made, by the settings and the references of its first run."""
+    settings = batches.settings_of(name)
+    split = batches.split_of(settings)
+    return describe_scoring(asdict(batches.scoring_of(settings)) | (split.origin if split is not None else {}))
 
 
 def choose_turns(batches: BatchContext, compared: ComparedRuns | None, wrong_in: str) -> list[list[str | float]]:
@@ -159,8 +167,7 @@ def draw_comparison_chart(
     """Return the chart ``name`` of compared runs by the score ``metric``. Raises ``ValueError`` without two runs."""
     if compared is None or name not in COMPARISON_CHARTS or metric not in COMPARED_SCORES:
         raise ValueError("there is no chart; choose two runs, A above, B here")
-    scoring = batches.scoring_of(batches.settings_of(compared.a))
-    figure = add_basis(_draw_scores(compared, metric, theme), describe_scoring(asdict(scoring)))
+    figure = add_basis(_draw_scores(compared, metric, theme), _describe_scores(batches, compared.a))
     return NamedFigure(figure=figure, run=f"{compared.a}-{compared.b}")
 
 
@@ -195,7 +202,7 @@ def open_both(
     scores_a, scores_b = video.scores
     is_b_worse = scores_b.get(NUM_FAILURES, 0) > scores_a.get(NUM_FAILURES, 0)
     names, is_b_above = compared[:2], is_b_worse and _is_scored_alike(batches, compared)
-    return opening.open_moment(context, batches, live, video_id, names=names, open_at="worst", is_b_above=is_b_above)
+    return opening.open_moment(context, batches, live, video_id, names=names, destination=WORST, is_b_above=is_b_above)
 
 
 def open_turn(
@@ -213,7 +220,13 @@ def open_turn(
     names, is_b_above = compared[:2], wrong_in == "only B" and _is_scored_alike(batches, compared)
     turn = TurnName(role=role, time_s=float(time_s), text=text)
     return opening.open_moment(
-        context, batches, live, video_id, names=names, open_at=turn.time_s, open_turn=turn, is_b_above=is_b_above
+        context,
+        batches,
+        live,
+        video_id,
+        names=names,
+        destination=Destination(at=turn.time_s, turn=turn),
+        is_b_above=is_b_above,
     )
 
 

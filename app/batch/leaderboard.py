@@ -157,7 +157,7 @@ def open_run(batches: BatchContext, event: gr.SelectData) -> Updates:
     name = str(event.row_value[0])
     if name not in batches.run_names():
         return Updates()
-    return Updates(runs=name, views=gr.Tabs(selected="videos"))
+    return Updates(runs=name, views=gr.Tabs(selected="Videos"))
 
 
 def write_board(folder: Path, table_format: TableFormat, board: Leaderboard | None, sort_by: str) -> Path:

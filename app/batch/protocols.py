@@ -23,6 +23,7 @@ from stepscope.app.player.opening import InPlayer
 from stepscope.app.player.views import PlayerView, status_line
 from stepscope.app.templates import render
 from stepscope.app.window.context import AppContext
+from stepscope.app.window.landing import Destination
 from stepscope.app.window.live_run import LiveRun
 from stepscope.engine.io.files import write_csv
 from stepscope.engine.plurals import format_count
@@ -202,8 +203,7 @@ def open_turn(
         live,
         video_id,
         names=shown.runs,
-        open_at=float(time_s),
-        open_turn=TurnName(role=role, time_s=float(time_s), text=text),
+        destination=Destination(at=float(time_s), turn=TurnName(role=role, time_s=float(time_s), text=text)),
         is_b_above=run != shown.runs[0],
     )
 

@@ -203,12 +203,13 @@ def _open_run(context: AppContext, batches: BatchContext, name: str | None) -> S
     if name is None:
         raise ValueError("choose a run above")
     run = batches.need_run(name)
-    settings = run.settings() or {}
+    settings, split = run.settings() or {}, batches.need_split(name)
     return Source(
         name=name,
         run=run,
         settings=settings,
-        entries=batches.need_split(name).entries,
+        entries=split.entries,
+        reference_writer=split.reference_writer,
         scoring=batches.scoring_of(settings),
         encode=context.encode,
         encoder=context.encoder,

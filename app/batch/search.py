@@ -22,6 +22,7 @@ from stepscope.app.player.views import PlayerView
 from stepscope.app.review_store.actions import Event
 from stepscope.app.review_store.events import reference_event
 from stepscope.app.window.context import AppContext
+from stepscope.app.window.landing import Destination, ListPlace
 from stepscope.app.window.live_run import LiveRun
 from stepscope.engine.io.files import write_csv
 from stepscope.eval.annotations.corrections import name_turns
@@ -104,7 +105,7 @@ def find_kind(batches: BatchContext, event: gr.EventData) -> FoundKind:
         runs=gr.Dropdown(choices=batches.listed_runs(name), value=name),
         scope=THIS_RUN,
         query=add_term(None, f"failure: {kind}")[0],
-        views=gr.Tabs(selected="search"),
+        views=gr.Tabs(selected="Search"),
     )
 
 
@@ -192,15 +193,14 @@ def open_hit(
         words = "there is no search; type one in Batch, Search" if hits is None else "there is no further moment"
         return OpenedHit(player=opening.refuse(ValueError(words)))
     hit: Any = hits.moments.iloc[number]
+    place = ListPlace(of="search", number=number + 1, total=len(hits.moments), query=hits.query)
     player = opening.open_moment(
         context,
         batches,
         live,
         str(hit.video_id),
         names=(str(hit.run),),
-        open_at=float(hit.time_s),
-        open_event=_event_key(_find_sample(batches, hit), hit),
-        hit={"of": "search", "number": number + 1, "total": len(hits.moments), "query": hits.query},
+        destination=Destination(at=float(hit.time_s), event=_event_key(_find_sample(batches, hit), hit), place=place),
     )
     return OpenedHit(player) if player == PlayerView() else OpenedHit(player, at=number, listed=hits)
 
@@ -312,10 +312,10 @@ def _make_hits(context: AppContext, batches: BatchContext, in_player: InPlayer) 
     def open_picture(live: Any, hits: Any, event: gr.SelectData) -> OpenedHit:
         return open_hit(context, batches, live, hits, int(event.index))
 
-    def step(by: int, live: Any, listed: Any, at: int) -> OpenedHit:
-        return open_hit(context, batches, live, listed, at + by)
+    def step(event: gr.EventData, live: Any, listed: Any, at: int) -> OpenedHit:
+        return open_hit(context, batches, live, listed, at + opening.read_step(event))
 
     widgets.wire(table.select, open_row, [live, hits], opened, **in_player.ends)
     widgets.wire(pictures.select, open_picture, [live, hits], opened, **in_player.ends)
-    in_player.make_steps("search", step, [live, listed, at], opened)
+    in_player.wire_steps("search", step, [live, listed, at], opened)
     return hits, pictures, table

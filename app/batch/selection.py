@@ -109,7 +109,7 @@ def choose_kind(batches: BatchContext, name: str | None, event: gr.EventData) ->
     choices = list_traits(batches, name)
     if trait not in [value for _, value in choices]:
         return Updates()
-    return Updates(only=gr.Dropdown(choices=choices, value=[trait]), views=gr.Tabs(selected="videos"))
+    return Updates(only=gr.Dropdown(choices=choices, value=[trait]), views=gr.Tabs(selected="Videos"))
 
 
 def make_filter(batches: BatchContext, selection: Selection) -> VideoFilter:

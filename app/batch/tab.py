@@ -25,9 +25,9 @@ from stepscope.app.batch.search import make_search_panel
 from stepscope.app.batch.selection import Selection, choose_kind, make_selection_panel
 from stepscope.app.batch.sweeps.tab import make_sweep_panel
 from stepscope.app.batch.training import make_training_panel
-from stepscope.app.controls.widgets import AT_ONCE, LATEST, Updates, wire
+from stepscope.app.controls.widgets import AT_ONCE, LATEST, Updates, make_tab, wire
 from stepscope.app.core.batch_context import BatchContext
-from stepscope.app.player.opening import InPlayer, open_video
+from stepscope.app.player.opening import InPlayer, open_video, read_step
 from stepscope.app.player.views import PlayerView
 from stepscope.app.window.context import AppContext
 
@@ -46,8 +46,8 @@ def make_batch_tab(
     *,
     here: Any,
     elsewhere: tuple[Any, ...],
-) -> None:
-    """Lay out and wire the tab inside its ``gr.Tab`` ``here``; ``elsewhere`` are the remaining ones."""
+) -> gr.Tabs:
+    """Lay out and wire the tab inside its ``gr.Tab`` ``here``; return its views. ``elsewhere`` are the other tabs."""
     shown, run = gr.State(ShownRun()), make_run_panel(batches)
     runs, status = run.runs, run.status
     of_run: dict[str, Any] = {"runs": runs, "in_player": in_player}
@@ -59,33 +59,33 @@ def make_batch_tab(
             publish = gr.Column(visible=False, elem_id="publish")
             views.render()
             with views:
-                with gr.Tab("Videos", id="videos"):
+                with make_tab("Videos"):
                     scored = gr.HTML(elem_id="slice_scores", padding=False, render=False)
                     selection, offered = make_selection_panel(context, batches, runs=runs, result=scored)
                     videos = _make_videos(context, batches, in_player, selection)
                     scored.render()
-                with gr.Tab("Search", id="search") as tab:
+                with make_tab("Search") as tab:
                     make_search_panel(context, batches, part=selection.part, views=views, here=tab, **of_run)
-                with gr.Tab("Scores"):
+                with make_tab("Scores"):
                     corpus = gr.HTML(elem_id="corpus", padding=False)
-                with gr.Tab("Protocols") as tab:
+                with make_tab("Protocols") as tab:
                     make_protocols_panel(context, batches, here=tab, **ending)
-                with gr.Tab("Charts") as tab:
+                with make_tab("Charts") as tab:
                     charts = make_charts_panel(batches, runs=runs, shown=shown, here=tab)
-                with gr.Tab("Thresholds") as tab:
+                with make_tab("Thresholds") as tab:
                     player: Any = in_player.view.thresholds
                     sliders = {"speak": form.entries.speak, "update": form.entries.update}
                     used = {"sliders": sliders, "player": player, "devices": form.entries.devices}
                     make_sweep_panel(context, batches, runs=runs, shown=shown, here=tab, **used)
-                with gr.Tab("Compare") as tab:
+                with make_tab("Compare") as tab:
                     make_compare_panel(context, batches, here=tab, **ending)
-                with gr.Tab("Leaderboard") as tab:
+                with make_tab("Leaderboard") as tab:
                     opened = make_leaderboard_panel(context, batches, runs=runs, views=views, here=tab)
-                with gr.Tab("Runs") as tab:
+                with make_tab("Runs") as tab:
                     listed = make_run_list_panel(batches, runs=runs, here=tab)
-                with gr.Tab("Split", id="split") as tab:
+                with make_tab("Split") as tab:
                     make_split_panel(context, batches, split=form.entries.split, here=tab, in_player=in_player)
-                with gr.Tab("Training") as tab:
+                with make_tab("Training") as tab:
                     make_training_panel(context, batches, here=tab, batch_tab=here, elsewhere=elsewhere)
     make_publish_panel(context, batches, publish, run.publish, selection=selection)
     view = {
@@ -119,17 +119,18 @@ def make_batch_tab(
     )
     for event, show in chosen:
         wire(event.then, partial(show, batches), selection, view, **AT_ONCE)
+    return views
 
 
 def _make_videos(context: AppContext, batches: BatchContext, in_player: InPlayer, selection: Selection) -> Any:
     """Return the table of videos, which the player opens."""
 
-    def step(by: int, live: Any, selection: Selection) -> PlayerView:
-        return handlers.step_video(context, batches, live, selection, by=by)
+    def step(event: gr.EventData, live: Any, selection: Selection) -> PlayerView:
+        return handlers.step_video(context, batches, live, selection, by=read_step(event))
 
     videos = make_video_table()
     in_player.wire(videos.select, partial(open_video, context, batches), selection.run)
-    in_player.make_steps("videos", step, [in_player.view.buttons.live, selection], in_player.view)
+    in_player.wire_steps("videos", step, [in_player.view.buttons.live, selection], in_player.view)
     return videos
 
 

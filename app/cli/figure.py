@@ -206,4 +206,5 @@ def _draw_comparison(options: FigureOptions) -> go.Figure:
     encoder = load_object("eval.matching.sentence_encoders:load_encoder")(scoring.text_encoder)
     scores = score_both(a.path, b.path, split, scoring, metric, encode=encoder.encode)
     names = a.path.resolve().name, b.path.resolve().name
-    return add_basis(score_distributions(scores, metric, options.theme, names=names), describe_scoring(asdict(scoring)))
+    basis = describe_scoring(asdict(scoring) | split.origin)
+    return add_basis(score_distributions(scores, metric, options.theme, names=names), basis)

@@ -44,7 +44,8 @@ from stepscope.app.page import build_page
 from stepscope.app.player.component import CSS as PLAYER_CSS
 from stepscope.app.player.component import MODULES
 from stepscope.app.player.opening import choose_bundled
-from stepscope.app.review_store.store import check_store_location, open_store
+from stepscope.app.review_store.database import check_store_location
+from stepscope.app.review_store.store import open_store
 from stepscope.app.server import gradio_patches
 from stepscope.app.server.guard import RequestGuard
 from stepscope.app.server.hosts import HostRules
@@ -64,13 +65,13 @@ from stepscope.engine.config_files import read_config
 from stepscope.engine.loading import load_model
 from stepscope.engine.model.checkpoint import Checkpoint
 from stepscope.engine.model.files.bundled import bundled_name
+from stepscope.eval.cli.run_command import make_worker_config
 from stepscope.eval.data.loading import read_split
 from stepscope.eval.data.samples import Split
 from stepscope.eval.matching.sentence_encoders import load_encoder
 from stepscope.eval.matching.turns import DEFAULT_ENCODER
 from stepscope.eval.reports.scoring import ScoreSettings
 from stepscope.eval.runs.folder import RunFolder
-from stepscope.eval.runs.worker_messages import WorkerConfig
 
 DEFAULT_SPLITS = ("test", "val")
 """Names of splits that are loaded if their files lie next to ``--data``."""
@@ -131,14 +132,7 @@ def serve(options: PageOptions) -> None:
             splits=splits,
             runs=options.runs.resolve(),
             bundled=BUNDLED_RUN if bundled_split in {split.path.resolve() for split in splits.values()} else None,
-            work=WorkerConfig(
-                checkpoint=options.checkpoint,
-                heads=options.heads,
-                quantize=options.quantize,
-                frame_pixels=options.frame_pixels,
-                dtype=options.dtype,
-                config=replace(context.config, fps=StreamConfig().fps),  # as in stepscope eval
-            ),
+            work=make_worker_config(options, replace(context.config, fps=StreamConfig().fps)),  # as in stepscope eval
             takes_paths=rules.is_local,
             private=private,
             recent=recent,

@@ -80,8 +80,7 @@ STEPSCOPE = Group(
         ),
         "presets": ENGINE["presets"],
         "check": ENGINE["check"],
-        "bench": ENGINE["bench"],
-        **{name: EVALUATION[name] for name in ("schema", "metrics")},
+        **{name: EVALUATION[name] for name in ("bench", "schema", "metrics")},
     },
 )
 main = partial(run_program, STEPSCOPE, prog="stepscope")

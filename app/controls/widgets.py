@@ -299,6 +299,12 @@ def make_fold(name: str, label: str) -> gr.HTML:
     )
 
 
+def make_tab(label: str, *, tab_id: str | None = None) -> gr.Tab:
+    """Return a tab, by default with its label as id, which the page's address has; see ``address.js``."""
+    tab_id = label if tab_id is None else tab_id
+    return gr.Tab(label, id=tab_id, elem_id=f"tab_{tab_id}")
+
+
 UPDATE_INTERVAL_S: Final = 0.5
 """Minimum time between two views of one handler, in seconds.
 

@@ -23,7 +23,7 @@ from stepscope.engine.model.checkpoint import Checkpoint
 from stepscope.engine.model.features.frame_encoder import FrameFeatures, encode
 from stepscope.engine.plurals import format_count
 from stepscope.engine.records import FrameOutput
-from stepscope.engine.streamer import Streamer
+from stepscope.engine.stream import Streamer
 from stepscope.engine.video.reader import Frame, OnDamage, read_frames, warn_damaged
 
 FRAMES_PER_PASS = 8

@@ -113,7 +113,8 @@ class Run:
     @property
     def scoring_settings(self) -> dict[str, Any]:
         """The settings and the judge of its scores, named as in ``metrics.json``."""
-        return {**asdict(self.scoring), "judge": self.judge.name if self.judge else COSINE_JUDGE}
+        writer = {"reference_writer": self.clip.reference_writer} if self.clip.reference_writer else {}
+        return {**asdict(self.scoring), "judge": self.judge.name if self.judge else COSINE_JUDGE, **writer}
 
     @property
     def is_untrained(self) -> bool:

@@ -46,6 +46,8 @@ class Clip:
     """Whether a link can refer to it on any server."""
     split: str = ""
     """Name of its split on this page; empty for an upload and for a bundled video."""
+    reference_writer: str = ""
+    """``Split.reference_writer`` of its reference: a model or ``templates``; empty for people."""
     content_digest: str = ""
     """32 hex digits of the content, which distinguish uploads with equal file names; empty for a video of a split."""
     start_s: float | None = None
@@ -206,10 +208,11 @@ def find_split_clip(splits: Mapping[str, Split], split: str, video_id: str) -> C
     sample = splits[split].find(video_id)
     if sample is None:
         raise ValueError(f"there is no video {video_id} in the split {split}")
-    return sample_clip(sample, sample.video_path or Path(), is_bundled=False, split=split)
+    writer = splits[split].reference_writer
+    return sample_clip(sample, sample.video_path or Path(), is_bundled=False, split=split, reference_writer=writer)
 
 
-def sample_clip(sample: Sample, path: Path, *, is_bundled: bool, split: str = "") -> Clip:
+def sample_clip(sample: Sample, path: Path, *, is_bundled: bool, split: str = "", reference_writer: str = "") -> Clip:
     """Return the clip of a sample at ``path``, with its task and reference; download a missing file of the Hub.
 
     Raises ``ValueError`` if that fails.
@@ -224,6 +227,7 @@ def sample_clip(sample: Sample, path: Path, *, is_bundled: bool, split: str = ""
         sample=sample,
         is_bundled=is_bundled,
         split=split,
+        reference_writer=reference_writer,
         start_s=sample.start_s,
     )
 

@@ -26,8 +26,9 @@ from stepscope.app.exports.options import (
 from stepscope.app.exports.rows import explain_no_predictions
 from stepscope.app.formatting import format_wishes
 from stepscope.app.review_store.assignments import assign_videos, measure_work, measure_workloads, read_assignments
+from stepscope.app.review_store.database import check_store_location
 from stepscope.app.review_store.review import Review, fold_actions, review_agreement, review_disagreements
-from stepscope.app.review_store.store import check_store_location, open_store, read_review
+from stepscope.app.review_store.store import open_store, read_review
 from stepscope.engine.io.files import digest_file, replace_files, write_json
 from stepscope.engine.plurals import format_count
 from stepscope.eval.annotations.corrected_samples import CorrectedSample

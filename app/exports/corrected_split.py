@@ -48,6 +48,7 @@ def write_corrected_split(
     videos = _paths_from(path, samples) if relative_to == "out" else _paths_in_split(folder, samples)
     provenance = {
         "written_by": f"StepScope {version('stepscope')}",
+        **(split.origin if split else {}),
         "source": split.path.name if split else source,
         "source_sha256": split.digest if split else "",
         **_describe_corrections(corrected, review),

@@ -31,6 +31,8 @@ class StepSegment:
     step_id: str
     label: str
     """The name of the step."""
+    goal: str = ""
+    """The goal of the video."""
     cause: str = ""
     """Cause of the completion's difficulty, such as a mistake; empty if the data set has none."""
 
@@ -59,6 +61,7 @@ def list_step_segments(video: ReviewedVideo) -> Iterator[StepSegment]:
             end_s=video.start_s + end_s,
             step_id=replace_surrogates(step),
             label=replace_surrogates(names[step]),
+            goal=replace_surrogates(sample.goal),
             cause=replace_surrogates(cause),
         )
 

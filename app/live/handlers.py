@@ -23,6 +23,7 @@ from stepscope.app.player.views import COPIED, PlayerView, status_line
 from stepscope.app.server.identity import current_user
 from stepscope.app.templates import render
 from stepscope.app.window.context import AppContext
+from stepscope.app.window.landing import START
 from stepscope.app.window.live_run import LiveRun
 from stepscope.engine.config import StreamConfig, read_threshold
 from stepscope.engine.control.task import Task
@@ -32,7 +33,7 @@ from stepscope.engine.io.files import replace_surrogates, strip_text
 from stepscope.engine.live.frames import LiveStatus
 from stepscope.engine.live.session import LiveSession
 from stepscope.engine.live.sources import FileSource, LiveSource, PushedSource, UrlSource
-from stepscope.engine.streamer import Streamer
+from stepscope.engine.stream import Streamer
 from stepscope.engine.video.trial import try_reading
 from stepscope.eval.data.loading import read_split
 from stepscope.eval.data.samples import Split, build_task
@@ -291,7 +292,7 @@ def open_recording(
 ) -> PlayerView:
     """Show the recorded session in the player, with the way to a reference of its own."""
     name = window.run_name if window is not None else ""
-    view = open_moment(context, batches, live, name, names=(name,), open_at=0.0)
+    view = open_moment(context, batches, live, name, names=(name,), destination=START)
     clip = view.clip.clip
     if not isinstance(clip, Clip):
         return view  # it could not be opened

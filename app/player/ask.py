@@ -11,18 +11,15 @@ from stepscope.app.chat.prompts import EncodedClips, run_prompt
 from stepscope.app.chat.views import AskView
 from stepscope.app.chat.window import ChatWindow
 from stepscope.app.controls.widgets import AT_ONCE, READ_PLAYHEAD_JS, make_status_line, wire
+from stepscope.app.player.component import patch_player
 from stepscope.app.window.context import AppContext
 from stepscope.app.window.live_run import LiveRun
 from stepscope.engine.dialogue import format_user_turn
-from stepscope.engine.io.files import replace_surrogates, to_json
+from stepscope.engine.io.files import replace_surrogates
 from stepscope.engine.records import UserTurn
 
 BUNDLED_NOTE: Final = "The bundled model knows only the three questions below."
 IN_RUN_NOTE: Final = "**Ask in the run** adds the question to the run, which continues from there."
-PROPOSE_TURN_JS: Final = """(text) => {
-    if (text) document.dispatchEvent(new CustomEvent('stepscope:propose', {detail: JSON.parse(text)}));
-}"""
-"""Opens the player's form of a reference turn with a question or an answer."""
 
 QUESTION, ANSWER, CORRECTION = "user", "assistant", "correction"
 """Kinds of turns: of the user, of the assistant, and the text of the nearest assistant turn of the reference."""
@@ -42,8 +39,10 @@ class AskPanel(NamedTuple):
     """The button that asks in the run (``app.player.questions``)."""
 
 
-def make_ask_panel(context: AppContext, *, live: Any, video: Any, user_turns: Any) -> AskPanel:
+def make_ask_panel(context: AppContext, *, live: Any, video: Any, player: Any, user_turns: Any) -> AskPanel:
     """Make the panel for the run in the state ``live``; a new video in ``video`` begins a new conversation.
+
+    The ``player`` gets turns for the reference.
 
     ``user_turns`` is the text box of the user turns of the next run.
     """
@@ -89,26 +88,27 @@ def make_ask_panel(context: AppContext, *, live: Any, video: Any, user_turns: An
 
     answers = wire_answers(context, view, starts, threads=clips.threads, build=build, inputs=[live])
     wire_clearing(view, [clear.click, chat.clear, video.change], answers)
-    proposed = gr.Textbox(visible="hidden")
     for kind, button in buttons.items():
-        button.click(partial(propose_turn, kind), [window, live], proposed, **AT_ONCE).then(
-            None, proposed, None, js=PROPOSE_TURN_JS, api_visibility="private"
-        )
+        button.click(partial(_send_turn, kind), [window, live], player, **AT_ONCE)
     to_run.click(add_user_turn, [window, live, user_turns], [user_turns, status], **AT_ONCE)
     return AskPanel(question, in_run)
 
 
-def propose_turn(kind: str, window: ChatWindow | None, live: LiveRun | None) -> str:
-    """Return the last question or answer as JSON, for the player's forms of the reference; empty without one.
+def _send_turn(kind: str, window: ChatWindow | None, live: LiveRun | None) -> Any:
+    return patch_player(turn=propose_turn(kind, window, live))
+
+
+def propose_turn(kind: str, window: ChatWindow | None, live: LiveRun | None) -> dict[str, Any] | None:
+    """Return the last question or answer for the player's form of a turn of the reference; None without one.
 
     ``kind`` is ``QUESTION``, ``ANSWER`` or ``CORRECTION``.
     """
     time_s = _find_time(window, live)
     if window is None or time_s is None:
-        return ""
+        return None
     turn = window.answered[-1]
     text = turn.question if kind == QUESTION else turn.answer
-    return to_json({"as": kind, "text": " ".join((text or "").split()), "time_s": time_s})
+    return {"as": kind, "text": " ".join((text or "").split()), "time_s": time_s}
 
 
 def add_user_turn(window: ChatWindow | None, live: LiveRun | None, typed: str | None) -> tuple[str, str]:

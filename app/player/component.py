@@ -6,7 +6,8 @@ dialogues and of file names are never part of a template. ``gr.Plot`` has no cli
 """
 
 import base64
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from itertools import count
 from pathlib import Path
 from typing import Any, Final
 
@@ -32,7 +33,11 @@ EVENTS: Final = (
     "find_kind",
     "inspect_frame",
     "next_video",
+    "open_tabs",
     "shown",
+    "step_search",
+    "step_settle",
+    "step_videos",
     "thresholds",
 )
 """Names of the player's events, which ``make_player`` describes."""
@@ -77,7 +82,9 @@ def make_player(
     - ``export_run``: the requested file of the run (``content``).
     - ``export_figure``: the format and look of a figure of the visible range; see ``app.player.downloads``.
     - ``find_kind``: the kind of failure to search in all videos of a run (``kind``, ``run``).
-    - ``inspect_frame``: the frame to inspect (``frame``), answered by the document's event ``stepscope:inspection``.
+    - ``inspect_frame``: the frame to inspect (``frame``), answered by the patch ``inspection``.
+    - ``step_search``, ``step_settle``, ``step_videos``: the next (``by`` 1) or previous (-1) entry of a list to open.
+    - ``open_tabs``: the page's ``tab``, and its ``view`` or None, to which Back leads.
     - ``next_video``: the video after which the next one of a queue is opened (``video_id``, ``run``, ``reviewer``).
     """
 
@@ -109,6 +116,7 @@ def make_player(
     }
     return gr.HTML(
         value="",
+        patch="",
         html_template=(STATIC / "player.html").read_text(encoding="utf-8"),
         js_on_load=MODULES.make_script("main.js", events=EVENTS, settings=settings),
         apply_default_css=False,
@@ -116,6 +124,21 @@ def make_player(
         elem_id=elem_id,
         padding=False,
     )
+
+
+_numbers = count()
+
+
+def patch_player(*, inspection: Mapping[str, Any] | None = None, turn: Mapping[str, Any] | None = None) -> Any:
+    """Return an update of the player that leaves its run: what the server sends besides, by name.
+
+    Args:
+        inspection: The prompt and tokens of a frame; see ``app.player.inspection``.
+        turn: A turn for the player's form of the reference: ``as``, ``text`` and ``time_s``.
+    """
+    sent = {"inspection": inspection, "turn": turn}
+    known = {name: value for name, value in sent.items() if value is not None}
+    return gr.HTML(patch=to_json({"number": next(_numbers), **known}))  # without a number, an equal one would be none
 
 
 def make_chart(elem_id: str, *, hint: str = "") -> Any:

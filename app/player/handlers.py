@@ -26,6 +26,7 @@ from stepscope.app.player.views import (
     task_boxes,
 )
 from stepscope.app.window.context import AppContext
+from stepscope.app.window.landing import FIRST_FROM_START
 from stepscope.app.window.live_run import LiveRun
 from stepscope.engine.config import read_threshold
 from stepscope.engine.control.task import Task
@@ -78,7 +79,7 @@ def _with_run(
     own = replace(run.clip, sample=None) if sample is None or not is_comparable else clip
     run = replace(run, clip=own)
     context.recent.keep_run(run)
-    shown = show_run(run, status, encode=context.encode, is_problem=is_problem, is_opening=True)
+    shown = show_run(run, status, encode=context.encode, is_problem=is_problem, destination=FIRST_FROM_START)
     now = LiveRun.finished(run, recording=live.recording if live is not None else None)
     context.recordings.keep(now)
     return PlayerView(clip=view, run=shown, buttons=buttons._replace(live=now))

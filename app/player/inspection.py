@@ -12,12 +12,12 @@ from stepscope.app.window.context import AppContext
 from stepscope.app.window.live_run import LiveRun
 from stepscope.engine.errors import EngineError
 from stepscope.engine.inspection import FrameInspection
-from stepscope.engine.io.files import replace_surrogates, to_json
+from stepscope.engine.io.files import replace_surrogates
 from stepscope.engine.plurals import format_count
 
 
-def inspect_run(context: AppContext, live: LiveRun | None, event: gr.EventData) -> str:
-    """Return the inspection of the event's ``frame`` as JSON, or the reason of a failure.
+def inspect_run(context: AppContext, live: LiveRun | None, event: gr.EventData) -> dict[str, Any]:
+    """Return the inspection of the event's ``frame`` as JSON values, or the reason of a failure.
 
     The fields are ``run``, ``frame``, and either ``error`` or the fields of ``pack_inspection``.
     """
@@ -37,8 +37,8 @@ def inspect_run(context: AppContext, live: LiveRun | None, event: gr.EventData) 
             plan = StreamPlan(clip=run.clip, task=run.task, config=run.config, num_frames=frame + 1)
             found = context.inspect(plan, run.outputs)
     except (EngineError, ValueError) as error:
-        return to_json({**key, "error": as_sentence(error)})
-    return to_json({**key, **pack_inspection(found)})
+        return {**key, "error": as_sentence(error)}
+    return {**key, **pack_inspection(found)}
 
 
 def pack_inspection(found: FrameInspection) -> dict[str, Any]:

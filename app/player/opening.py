@@ -4,7 +4,6 @@ import math
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import partial
 from html import escape
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple
@@ -33,18 +32,15 @@ from stepscope.app.player.views import (
 )
 from stepscope.app.server.identity import current_visitor, share_upload
 from stepscope.app.window.context import AppContext
+from stepscope.app.window.landing import FIRST, STAY, WORST, Destination
 from stepscope.app.window.live_run import LiveRun
 from stepscope.engine.config import read_threshold
 from stepscope.engine.control.task import Task
 from stepscope.engine.errors import EngineError
-from stepscope.eval.annotations.corrections import TurnName
 from stepscope.eval.data.samples import Sample, build_task
 
 CHOOSE = "Choose a bundled video or upload one."
 NO_VIDEO: Final = " Its split names no video: the timeline plays on its own clock."
-
-FURTHER: Final = {"search": "moment of the search", "settle": "one to settle"}
-"""Name of the next entry that the key N opens, by the list of a hit (its ``of``)."""
 
 
 class OpenedHit(NamedTuple):
@@ -62,22 +58,24 @@ class InPlayer:
     view: PlayerView
     ends: Mapping[str, Any]
     """Arguments of events that exchange the video, such as the events to cancel."""
-    tab: Any
-    """The ``gr.Tab`` of the player, which Gradio draws from the start: other tabs have no buttons before."""
 
     def wire(self, event: Callable[..., Any], handler: Callable[..., PlayerView], *inputs: Any) -> Any:
         """Register a handler that takes the run in the player, then the values of ``inputs``; return the event."""
         return wire(event, handler, [self.view.buttons.live, *inputs], self.view, **self.ends)
 
-    def make_steps(self, of: str, step: Callable[..., Any], inputs: list[Any], view: tuple[Any, ...]) -> None:
-        """Make the hidden buttons by which N and P go through the list ``of``.
+    def wire_steps(
+        self, of: Literal["search", "settle", "videos"], step: Callable[..., Any], inputs: list[Any], view: Any
+    ) -> None:
+        """Register the handler by which the player goes through the list ``of``; ``read_step`` reads its event.
 
-        ``step`` takes -1 or 1 before the inputs. A key that is pressed while a moment opens counts after it.
+        A key that is pressed while a moment opens counts after it.
         """
-        for name, by in (("previous", -1), ("next", 1)):
-            with self.tab:
-                button = gr.Button(name.capitalize(), elem_id=f"{of}_{name}", visible="hidden")
-            wire(button.click, partial(step, by), inputs, view, trigger_mode="always_last", **self.ends)
+        wire(getattr(self.view.run.player, f"step_{of}"), step, inputs, view, trigger_mode="always_last", **self.ends)
+
+
+def read_step(event: gr.EventData) -> int:
+    """Return whether the next (1) or previous (-1) entry of a list is to open."""
+    return 1 if read_event(event, "by") == 1 else -1
 
 
 def choose_bundled(context: AppContext, live: LiveRun | None, name: str | None) -> PlayerView:
@@ -91,7 +89,9 @@ def choose_bundled(context: AppContext, live: LiveRun | None, name: str | None) 
         return _without_clip(live, as_sentence(error), is_problem=True, task="")
     saved = context.find_saved(clip)
     if saved is not None:
-        return _show_saved(context, live, saved, video, chosen=gr.skip(), open_at="first")._replace(strategy=gr.skip())
+        return _show_saved(context, live, saved, video, chosen=gr.skip(), destination=FIRST)._replace(
+            strategy=gr.skip()
+        )
     status = f"{clip.name}, {format_clock(clip.duration_s)}. Press Run. {context.bundled_videos.notice}".strip()
     return PlayerView(
         clip=show_clip(clip, video, chosen=gr.skip()), run=show_nothing(status, clip=clip), buttons=cancel_run(live)
@@ -105,13 +105,13 @@ def _show_saved(
     video: Path | None,
     *,
     chosen: Any,
-    open_at: Literal["first"] | None = None,
+    destination: Destination,
     other: Run | None = None,
 ) -> PlayerView:
-    """Show the saved run of a bundled video: at its first failure, or where the address leads."""
+    """Show the saved run of a bundled video."""
     status = f"{run.clip.name}, {format_clock(run.clip.duration_s)}, with its saved run. Press Run to stream it again"
     status += f"{run.describe_lower_run(other)}."
-    run_view = show_run(run, status, encode=context.encode, open_at=open_at, other=other)
+    run_view = show_run(run, status, encode=context.encode, destination=destination, other=other)
     return _show(live, run, video, run_view, chosen=chosen, now=LiveRun.finished(run, other=other))
 
 
@@ -145,9 +145,9 @@ def open_page(
         and saved.config.context_strategy == strategy
     )
     if saved is not None and is_saved:
-        open_at: Literal["first"] | None = None if "run" in link or "t" in link else "first"
+        destination = STAY if "run" in link or "t" in link else FIRST
         saved = saved.with_letter_beside(other)
-        return _show_saved(context, live, saved, video, chosen=clip.name, open_at=open_at, other=other)
+        return _show_saved(context, live, saved, video, chosen=clip.name, destination=destination, other=other)
     run = context.recent.find_run(link.get("run"), clip)
     clip_view = ClipView(
         clip=clip,
@@ -162,7 +162,7 @@ def open_page(
         status = f"{clip.name}, {format_clock(clip.duration_s)}, the earlier run{below}."
         buttons = cancel_run(live)._replace(live=LiveRun.finished(run, other=other))
         of_run = _slider_thresholds(run)
-        run_view = show_run(run, status, encode=context.encode, other=other, says_next=True)
+        run_view = show_run(run, status, encode=context.encode, other=other, destination=Destination(at="link"))
         strategy = run.config.context_strategy
         return PlayerView(clip=clip_view, run=run_view, buttons=buttons, thresholds=of_run, strategy=strategy)
     if run is None and (clip.content_digest or ("run" not in link and saved is None)):
@@ -224,7 +224,7 @@ def open_video(
     context: AppContext, batches: BatchContext, live: LiveRun | None, name: str | None, event: gr.EventData
 ) -> PlayerView:
     """Show a video of a run in the player at its worst moment."""
-    return open_moment(context, batches, live, read_video(batches, name, event), names=(name,), open_at="worst")
+    return open_moment(context, batches, live, read_video(batches, name, event), names=(name,), destination=WORST)
 
 
 def open_moment(
@@ -234,17 +234,10 @@ def open_moment(
     video_id: str,
     *,
     names: tuple[str | None, ...],
-    open_at: float | Literal["worst"],
-    open_event: str | None = None,
-    open_turn: TurnName | None = None,
+    destination: Destination,
     is_b_above: bool = False,
-    hit: Mapping[str, Any] | None = None,
 ) -> PlayerView:
-    """Show a moment of a video in one run, or in two, A and B, in the player.
-
-    ``open_event`` is the key of the event to select, or ``open_turn`` the reference turn. With ``is_b_above``, A is
-    below B. ``hit`` is the place of the moment in a list, as in ``pack_run``, whose next moment N opens.
-    """
+    """Show a moment of a video in one run, or in two, A and B, in the player; with ``is_b_above``, A is below B."""
     try:
         runs = [read_saved(context, batches, name or "", video_id) for name in names]
         if len(runs) > 1:
@@ -254,8 +247,7 @@ def open_moment(
     except (EngineError, ValueError, OSError) as error:
         return refuse(error)
     below = saved.describe_lower_run(rest[0] if rest else None)
-    where = "" if open_at == "worst" else f", at {format_clock(open_at, digits=1)}"
-    where += f". Press N for the next {FURTHER[hit['of']]}" if hit and hit["number"] < hit["total"] else ""
+    where = f", at {format_clock(destination.at, digits=1)}" if isinstance(destination.at, float) else ""
     status = (
         f"{saved.clip.name} in the run {saved.name}, {format_clock(saved.clip.duration_s)}{where}{below}."
         f"{_scoring_words(batches, saved)}{'' if video else NO_VIDEO}"
@@ -265,12 +257,8 @@ def open_moment(
         saved,
         status,
         encode=context.encode,
-        open_at=open_at,
-        open_event=open_event,
-        open_turn=open_turn,
+        destination=destination,
         other=now.other,
-        says_next=open_at != "worst" and not hit,
-        hit=hit,
     )
     return _show_in_tab(live, saved, video, run_view, now=now)
 
@@ -297,11 +285,12 @@ def open_link(
     try:
         if "saved" not in link and link.get("run") == NO_RUN:
             clip = find_linked_clip(context, link)
-            return open_reference(context, live, clip.sample, open_at=_read_moment(link))
+            return open_reference(context, live, clip.sample, destination=Destination(at=_read_moment(link)))
         runs = [read_saved(context, batches, name, video_id) for name in names]
         if "saved" in link:
-            at = _read_moment(link)
-            return open_moment(context, batches, live, video_id, names=tuple(names), open_at=at, is_b_above=is_b_above)
+            there = Destination(at=_read_moment(link))
+            of_saved: Any = {"names": tuple(names), "destination": there, "is_b_above": is_b_above}
+            return open_moment(context, batches, live, video_id, **of_saved)
     except (EngineError, ValueError, OSError) as error:
         return show_link_error(context, live, chosen, error)
     other = replace(runs[0], letter="A" if is_b_above else "B") if runs else None
@@ -321,11 +310,9 @@ def open_reference(
     live: LiveRun | None,
     sample: Sample | None,
     *,
-    open_at: float,
-    open_event: str | None = None,
-    hit: Mapping[str, Any] | None = None,
+    destination: Destination,
 ) -> PlayerView:
-    """Show a moment of a video's reference, without a run, in the player; else as ``open_moment``."""
+    """Show a moment of a video's reference, without a run, in the player."""
     try:
         if sample is None:
             raise ValueError("this row has no video in its split")
@@ -335,9 +322,10 @@ def open_reference(
     except (EngineError, ValueError, OSError) as error:
         return refuse(error)
     length = format_clock(run.clip.duration_s)
-    opened = format_clock(open_at, digits=1)
+    assert isinstance(destination.at, float)
+    opened = format_clock(destination.at, digits=1)
     status = f"{run.clip.name}, {length}, its reference only at {opened}. Press Run to run the model."
-    run_view = show_run(run, status, encode=context.encode, open_at=open_at, open_event=open_event, hit=hit)
+    run_view = show_run(run, status, encode=context.encode, destination=destination)
     return _show_in_tab(live, run, video, run_view, now=None)
 
 
@@ -389,4 +377,6 @@ def _find_clip(context: AppContext, sample: Sample) -> Clip:
     is_bundled = any(clip.sample == sample for clip in context.bundled_videos.clips)
     splits = () if is_bundled else context.splits.items()
     split = next((name for name, found in splits if sample in found.samples), "")
-    return sample_clip(sample, sample.video_path or Path(), is_bundled=is_bundled, split=split)
+    writer = context.splits[split].reference_writer if split else ""
+    path = sample.video_path or Path()
+    return sample_clip(sample, path, is_bundled=is_bundled, split=split, reference_writer=writer)

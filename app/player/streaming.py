@@ -24,6 +24,7 @@ from stepscope.app.review_store.store import read_review
 from stepscope.app.server.identity import signed_in, typed_name
 from stepscope.app.window.context import AppContext, ReviewContext
 from stepscope.app.window.increments import StreamIncrements
+from stepscope.app.window.landing import FIRST_FROM_START, STAY
 from stepscope.app.window.live_run import LiveRun
 from stepscope.engine.config import Thresholds, read_threshold
 from stepscope.engine.errors import EngineError
@@ -161,7 +162,7 @@ def _stream_frames(context: AppContext, live: LiveRun, run: Run, *, is_unscored:
         encode=context.encode,
         is_problem=bool(problems),
         other=live.other,
-        is_opening=bool(run.clip.content_digest),  # a bundled video has opened at its first failure already
+        destination=FIRST_FROM_START if run.clip.content_digest else STAY,  # a bundled one is there
     )
 
 

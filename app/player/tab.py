@@ -19,7 +19,7 @@ from stepscope.app.controls.run_inputs import (
 from stepscope.app.core.batch_context import BatchContext
 from stepscope.app.player import handlers, opening, reruns, streaming
 from stepscope.app.player.ask import AskPanel, make_ask_panel
-from stepscope.app.player.component import make_player
+from stepscope.app.player.component import make_player, patch_player
 from stepscope.app.player.downloads import export_figure, export_run
 from stepscope.app.player.inspection import inspect_run
 from stepscope.app.player.proposals import propose_steps
@@ -34,10 +34,6 @@ from stepscope.engine.model.hub.prompt import HubPrompt
 SLIDERS = ThresholdSliders("speak_threshold", "update_threshold", "theta")
 READ_THRESHOLDS_JS = "() => document.querySelector('#player .ss').thresholds()"
 """Sets both sliders to the thresholds of the player."""
-SEND_INSPECTION_JS = "(text) => { document.dispatchEvent(new CustomEvent('stepscope:inspection', {detail: text})); }"
-"""Passes the inspection of a frame to the player."""
-CHECK_TASK_JS = "() => { document.dispatchEvent(new CustomEvent('stepscope:stale')); }"
-"""Makes the player compare the task boxes with the task of the displayed run."""
 _TASK_PLACE_JS = (
     "['video', 'upload', 'split', 'saved'].map((key) => new URLSearchParams(location.search).get(key)).join()"
 )
@@ -123,7 +119,7 @@ def make_player_tab(
             video, run_view = _make_stage(context, reviews, status)
             asking = None  # on ZeroGPU, as the model keeps nothing between two calls
             if context.remote is None:
-                asking = make_ask_panel(context, live=live, video=video, user_turns=user_turns)
+                asking = make_ask_panel(context, live=live, video=video, player=run_view.player, user_turns=user_turns)
     view = PlayerView(
         clip=ClipView(
             clip=clip,
@@ -172,10 +168,12 @@ def wire_player(context: AppContext, reviews: ReviewContext, tab: PlayerTab) -> 
     widgets.wire_download(player.export_run, export_run, live, **each)
     draw = partial(export_figure, context, reviews)
     widgets.wire_download(player.export_figure, draw, live, **widgets.FIGURE_QUEUE, **each)
-    inspected = gr.Textbox(visible="hidden")
+
+    def inspect(live: Any, event: gr.EventData) -> Any:
+        return patch_player(inspection=inspect_run(context, live, event))
+
     options = {**widgets.MODEL_QUEUE, "show_progress": "hidden", **each}
-    sent = widgets.wire(player.inspect_frame, partial(inspect_run, context), live, inspected, **options)
-    sent.then(None, inspected, None, js=SEND_INSPECTION_JS, api_visibility="private")
+    widgets.wire(player.inspect_frame, inspect, live, player, **options)
 
 
 def wire_runs(context: AppContext, batches: BatchContext, tab: PlayerTab, *, page: gr.Blocks) -> dict[str, Any]:
@@ -184,7 +182,7 @@ def wire_runs(context: AppContext, batches: BatchContext, tab: PlayerTab, *, pag
 
     def open_page(live: Any, chosen: Any, request: gr.Request) -> Any:
         view = opening.open_link(context, batches, live, chosen, dict(request.query_params))
-        return view._replace(tabs=gr.skip())  # the player's script opens the tab of the address
+        return view._replace(tabs=gr.skip())  # that of the address is opened
 
     def release_recording(request: gr.Request) -> None:
         closed = read_state(page, live, request.session_hash)
@@ -235,5 +233,3 @@ def wire_previews(tab: PlayerTab) -> None:
     moves = [event for slider in tab.view.thresholds for event in (slider.input, slider.release)]
     gr.on(moves, None, list(tab.view.thresholds), None, js=widgets.PREVIEW_THRESHOLDS_JS, api_visibility="private")
     gr.on([box.input for box in tab.task], None, tab.task, None, js=KEEP_TASK_JS, api_visibility="private")
-    for box in tab.task:
-        box.change(None, None, None, js=CHECK_TASK_JS, api_visibility="private")

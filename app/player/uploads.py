@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Final, Literal, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import gradio as gr
 
@@ -23,6 +23,7 @@ from stepscope.app.player import views
 from stepscope.app.player.handlers import set_reference
 from stepscope.app.player.opening import cancel_run
 from stepscope.app.window.context import AppContext
+from stepscope.app.window.landing import FIRST, STAY
 from stepscope.app.window.live_run import LiveRun
 from stepscope.engine.config import StreamConfig
 from stepscope.engine.control.task import Task
@@ -218,10 +219,10 @@ def show_result(
     notes += [as_sentence(warning)] if warning else []
     notes += ["Add a reference to score it."] if clip.sample is None else []
     given = {} if clip.sample is None else {name: text for name, text in views.task_boxes(run).items() if text}
-    open_at: Literal["first"] | None = None if clip.sample is None else "first"
+    destination = STAY if clip.sample is None else FIRST
     return views.PlayerView(
         clip=views.UNCHANGED_CLIP._replace(clip=clip, **given),
-        run=views.show_run(run, " ".join(notes), encode=context.encode, open_at=open_at),
+        run=views.show_run(run, " ".join(notes), encode=context.encode, destination=destination),
         buttons=cancel_run(live)._replace(live=LiveRun.finished(run)),
     )
 

@@ -3,10 +3,9 @@
 Texts are only passed to text boxes and the player; templates of HTML receive numbers and definitions of metrics.
 """
 
-from collections.abc import Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any, Final, Literal, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import gradio as gr
 
@@ -14,16 +13,16 @@ from stepscope.app.core.run import Run, analyze_run, write_task
 from stepscope.app.core.videos import Clip
 from stepscope.app.formatting import format_clock, format_rate
 from stepscope.app.player.score_tiles import render_baselines, render_scores
-from stepscope.app.review_store.events import name_events, reference_event
+from stepscope.app.review_store.events import name_events
 from stepscope.app.templates import render
-from stepscope.app.window.failures import find_first_stop, find_turn_event, find_worst_moment
 from stepscope.app.window.increments import StreamIncrements
+from stepscope.app.window.landing import STAY, Destination, find_landing
 from stepscope.app.window.payload import pack_nothing, pack_run
 from stepscope.engine.control.task import Task
 from stepscope.engine.io.files import replace_surrogates, show_turns
 from stepscope.engine.plurals import format_count
 from stepscope.eval.annotations.corrected_samples import CorrectedSample
-from stepscope.eval.annotations.corrections import TurnName, name_turns
+from stepscope.eval.annotations.corrections import name_turns
 from stepscope.eval.data.samples import Sample, build_task
 from stepscope.eval.matching.turns import Encode
 from stepscope.eval.reports.scoring import describe_scoring
@@ -130,14 +129,9 @@ def show_run(
     encode: Encode,
     is_problem: bool = False,
     other: Run | None = None,
-    open_at: float | Literal["worst", "first"] | None = None,
-    open_event: str | None = None,
-    open_turn: TurnName | None = None,
+    destination: Destination = STAY,
     corrected: CorrectedSample | None = None,
     answers: int | None = None,
-    is_opening: bool = False,
-    says_next: bool = False,
-    hit: Mapping[str, Any] | None = None,
 ) -> RunView:
     """Return the complete view of a run that has ended.
 
@@ -147,16 +141,9 @@ def show_run(
         encode: Sentence encoder that compares generated texts with the reference.
         is_problem: Whether the status is a problem.
         other: A second run of the video, whose lanes are shown below and scored by the settings of ``run``.
-        open_at: Time in seconds to which the player seeks; or ``first`` for the first failure, which is selected; or
-            ``worst`` for the window with the most failures of both runs, whose first failure of ``run`` is selected.
-            The status mentions the window, and a run without failures.
-        open_event: Key of the event to select there, in the review panel.
-        open_turn: Reference turn to select there, with its failure if it has one.
+        destination: Where the player goes; the status line has its sentence.
         corrected: The corrected reference to score against; None for the source reference.
         answers: Number of the threshold request that this view answers.
-        is_opening: Whether the player goes to the first failure if it is still at the start.
-        says_next: Whether the status says where N leads.
-        hit: Place in a list of moments, as in ``pack_run``.
     """
     names = name_turns(run.clip.sample.turns) if run.clip.sample else ()
     if corrected is not None:
@@ -170,20 +157,15 @@ def show_run(
     if run.is_finished and 0 < len(run.outputs) < run.clip.num_frames:
         status += f" It has {len(run.outputs)} of {format_count(run.clip.num_frames, 'frame')}."
     unscored = COPIED if run.clip.sample is not None and run.clip.sample.is_copied else NO_REFERENCE
-    opens_review = open_event is not None and (hit is None or hit["of"] == "settle")
-    if open_at == "worst":
-        worst = find_worst_moment(run, judged, events, other=(other, beside) if other is not None else None)
-        status += f" {worst.words if judged is not None else unscored}"
-        open_at, open_event = worst.time_s, worst.event
-    elif open_at == "first":
-        first = find_first_stop(run, judged, events)
-        status = f"{status} {first.words if judged is not None else unscored}".rstrip()
-        open_at, open_event = first.time_s or 0.0, first.event
-    elif open_turn is not None:
-        open_event = find_turn_event(judged, events, reference_event(run.clip.video_id, open_turn).key)
-    if says_next:
-        words = find_first_stop(run, judged, events).words or "Press N for the next failure."
-        status += f" {unscored if judged is None else words}"
+    landing = find_landing(
+        destination,
+        run,
+        judged,
+        events,
+        other=(other, beside) if other is not None else None,
+        unscored=unscored,
+    )
+    status = f"{status} {landing.sentence}".rstrip()
     return RunView(
         status=status_line(status, is_problem=is_problem),
         progress="",
@@ -192,13 +174,9 @@ def show_run(
             judged,
             events=events,
             is_corrected=corrected is not None,
-            open_at_s=open_at,
-            open_event=open_event,
-            opens_review=opens_review,
+            landing=landing,
             other=(other, beside) if other is not None else None,
             answers=answers,
-            is_opening=is_opening,
-            hit=hit,
         ),
         scores=render_scores(analysis, describe_scoring(run.scoring_settings), rules=run.provenance.rules)
         + (render_baselines(run, encode) if analysis and run.is_untrained else ""),

@@ -68,12 +68,13 @@ def _open_beside(run: RunFolder, name: str, encoder: TextEncoder) -> Source:
 
 
 def _open(run: RunFolder, split_path: Path, encoder: TextEncoder) -> Source:
-    settings = run.settings() or {}
+    settings, split = run.settings() or {}, read_split(split_path)
     return Source(
         name=run.path.resolve().name,
         run=run,
         settings=settings,
-        entries=read_split(split_path).entries,
+        entries=split.entries,
+        reference_writer=split.reference_writer,
         scoring=read_score_settings(settings, default=ScoreSettings(text_encoder=encoder.name)),
         encode=encoder.encode,
         encoder=encoder.settings(),

@@ -13,7 +13,7 @@ from stepscope.app.figures.charts.registry import CHARTS
 from stepscope.app.formatting import as_sentence, shorten_ids
 from stepscope.app.player.score_tiles import count_beside, make_tiles
 from stepscope.app.review_store.events import name_events
-from stepscope.app.window.failures import find_worst_moment
+from stepscope.app.window.landing import find_worst_moment
 from stepscope.app.window.payload import Packed, pack_run
 from stepscope.engine.io.files import replace_nan, replace_surrogates_in, to_json
 from stepscope.eval.annotations.corrections import name_turns

@@ -56,6 +56,8 @@ class Source:
     encode: Encode
     encoder: Mapping[str, str]
     """Its name, version and digest, with the keys of ``metrics.json``."""
+    reference_writer: str = ""
+    """``Split.reference_writer`` of its split."""
 
     def choose(self, video_ids: Collection[str]) -> Self:
         """Return the run with the videos of the ids. Raises ``ValueError`` for an id that it lacks."""
@@ -253,7 +255,8 @@ def _write_video(
     """
     if isinstance(entry, InvalidSample):
         return pack_failed(entry.video_id, entry.reason)
-    clip = sample_clip(entry, entry.video_path or Path(), is_bundled=False)
+    path, writer = entry.video_path or Path(), source.reference_writer
+    clip = sample_clip(entry, path, is_bundled=False, reference_writer=writer)
     try:
         run = read_saved_run(source.run, clip, settings=source.settings, scoring=source.scoring, encoder=source.encoder)
     except ValueError as error:

@@ -27,6 +27,7 @@ from stepscope.app.reviews.query import NO_NAME, ReviewQuery, find_run, find_spl
 from stepscope.app.reviews.summary import UNDEFINED
 from stepscope.app.server.identity import reviewer_of, typed_name
 from stepscope.app.window.context import AppContext, ReviewContext
+from stepscope.app.window.landing import START
 from stepscope.app.window.live_run import LiveRun
 from stepscope.engine.errors import EngineError
 from stepscope.engine.io.files import replace_surrogates
@@ -176,9 +177,9 @@ def _open(
         num_mine = sum(name in each.reviewers for each in assigned)
         raise ValueError(f"no video is left for {name} here: {format_count(num_mine, 'video')} assigned")
     if found.run:
-        return opening.open_moment(context, batches, live, found.video_id, names=(found.run,), open_at=0.0)
+        return opening.open_moment(context, batches, live, found.video_id, names=(found.run,), destination=START)
     sample = next(sample for sample in samples if sample.video_id == found.video_id)
-    return opening.open_reference(context, live, sample, open_at=0.0)
+    return opening.open_reference(context, live, sample, destination=START)
 
 
 def _list_assigned(reviews: ReviewContext, samples: Iterable[Sample], run: str | None) -> list[Assignment]:

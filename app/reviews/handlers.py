@@ -35,6 +35,7 @@ from stepscope.app.reviews.query import (
 from stepscope.app.server.identity import reviewer_of, signed_in
 from stepscope.app.templates import render_note
 from stepscope.app.window.context import AppContext, ReviewContext
+from stepscope.app.window.landing import START, WORST, Destination, ListPlace
 from stepscope.app.window.live_run import LiveRun
 from stepscope.engine.errors import EngineError
 from stepscope.engine.plurals import format_count
@@ -107,8 +108,8 @@ def open_video(
     """Show a video in the player: in the chosen run at its worst moment, or its reference only."""
     video_id = str(event.row_value[0])
     if query.run:
-        return opening.open_moment(context, batches, live, video_id, names=(query.run,), open_at="worst")
-    return opening.open_reference(context, live, reviews.sample(video_id), open_at=0.0)
+        return opening.open_moment(context, batches, live, video_id, names=(query.run,), destination=WORST)
+    return opening.open_reference(context, live, reviews.sample(video_id), destination=START)
 
 
 def open_event(
@@ -124,16 +125,13 @@ def open_event(
     if not 0 <= number < len(unsettled):
         return OpenedHit(player=opening.refuse(ValueError("there is nothing further to settle")))
     event = unsettled[number].event
-    place: Any = {
-        "open_at": event.time_s,
-        "open_event": event.key,
-        "hit": {"of": "settle", "number": number + 1, "total": len(unsettled)},
-    }
+    place = ListPlace(of="settle", number=number + 1, total=len(unsettled))
+    there = Destination(at=event.time_s, event=event.key, place=place)
     name = query.run or _judged_run(context, batches, reviews, query, event)
     if name:
-        player = opening.open_moment(context, batches, live, event.video_id, names=(name,), **place)
+        player = opening.open_moment(context, batches, live, event.video_id, names=(name,), destination=there)
     else:
-        player = opening.open_reference(context, live, reviews.sample(event.video_id), **place)
+        player = opening.open_reference(context, live, reviews.sample(event.video_id), destination=there)
     # also if it cannot be opened: N then tries the next one
     return OpenedHit(player=player, at=number, listed=unsettled)
 

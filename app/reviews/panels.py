@@ -6,8 +6,9 @@ from typing import Any, NamedTuple
 
 import gradio as gr
 
-from stepscope.app.controls.widgets import AT_ONCE, REVIEW_QUEUE, make_status_line, wire
+from stepscope.app.controls.widgets import AT_ONCE, REVIEW_QUEUE, make_status_line, make_tab, wire
 from stepscope.app.core.batch_context import BatchContext
+from stepscope.app.player import opening
 from stepscope.app.player.opening import InPlayer, OpenedHit
 from stepscope.app.player.views import PlayerView
 from stepscope.app.reviews import assigning, handlers
@@ -105,7 +106,7 @@ def make_setup_panel(reviews: ReviewContext) -> SetupPanel:
 
 def make_progress_table() -> Any:
     """Lay out the tab *Progress*; return its table of videos."""
-    with gr.Tab("Progress"):
+    with make_tab("Progress"):
         videos = gr.Dataframe(
             headers=VIDEO_HEADERS,
             datatype=["str", "number", "str", "str", "number", "number"],
@@ -131,10 +132,11 @@ def make_agreement_panel(
         place = handlers.find_row(unsettled, event)
         return handlers.open_event(context, batches, reviews, live, make_query(request, *inputs), unsettled, place)
 
-    def step(by: int, request: gr.Request, live: Any, listed: Any, at: int, *inputs: Any) -> OpenedHit:
-        return handlers.open_event(context, batches, reviews, live, make_query(request, *inputs), listed, at + by)
+    def step(event: gr.EventData, request: gr.Request, live: Any, listed: Any, at: int, *inputs: Any) -> OpenedHit:
+        query, number = make_query(request, *inputs), at + opening.read_step(event)
+        return handlers.open_event(context, batches, reviews, live, query, listed, number)
 
-    with gr.Tab("Agreement"):
+    with make_tab("Agreement"):
         unsettled, listed, at = gr.State(()), gr.State(()), gr.State(0)  # between tabs, Gradio would number these too
         opened = OpenedHit(player=in_player.view, at=at, listed=listed)
         agreement = gr.HTML(elem_id="agreement", padding=False)
@@ -149,7 +151,7 @@ def make_agreement_panel(
             elem_id="to_settle",
         )
         wire(to_settle.select, open_row, [live, unsettled, *setup.inputs], opened, **in_player.ends)
-        in_player.make_steps("settle", step, [live, listed, at, *setup.inputs], opened)
+        in_player.wire_steps("settle", step, [live, listed, at, *setup.inputs], opened)
     return agreement, to_settle, unsettled
 
 
@@ -164,7 +166,7 @@ def make_queue_panel(
     def open_next(request: gr.Request, live: Any, *inputs: Any) -> PlayerView:
         return assigning.open_next(context, batches, reviews, live, make_query(request, *inputs))
 
-    with gr.Tab("Queue"):
+    with make_tab("Queue"):
         with gr.Row():
             said = make_status_line("queue_said")
             following = gr.Button(
@@ -185,7 +187,7 @@ def make_queue_panel(
             column_widths=["40%", "10%", "15%", "35%"],
             elem_id="queue",
         )
-    with gr.Tab("Assign"):
+    with make_tab("Assign"):
         with gr.Row():
             names = gr.Dropdown(
                 [],

@@ -24,7 +24,7 @@ from stepscope.app.window.context import ReviewContext
 from stepscope.engine.errors import EngineError
 from stepscope.engine.plurals import format_count
 from stepscope.eval.data.samples import Sample, Split
-from stepscope.eval.data.writers import FILE_FORMATS, FileFormat, OptionalField
+from stepscope.eval.data.writers import FILE_FORMATS, WRITTEN_FORMATS, FileFormat, OptionalField
 from stepscope.eval.runs.folder import RunFolder
 
 NO_RUN = ""
@@ -104,12 +104,6 @@ def find_run(batches: BatchContext, query: ReviewQuery) -> RunFolder | None:
 REVIEW_EXPORTS: Final[dict[str, str]] = {f"everything, as {form}": form for form in EXPORT_FORMATS}
 SPLIT_EXPORTS: Final[dict[str, FileFormat]] = {f"corrected split, as {form}": form for form in FILE_FORMATS}
 ALLOW_DELETIONS: Final = "Delete turns whose tier is missing"
-_EXTENSIONS: Final[dict[FileFormat, str]] = {
-    "manifest": "json",
-    "dst": "json",
-    "proassist": "jsonl",
-    "proactive-videoqa": "json",
-}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -156,7 +150,7 @@ def write_zip(
     if content in SPLIT_EXPORTS:
         if not corrected:
             raise ValueError("these videos have no reference to correct; export everything instead")
-        path = inside / f"{name}.{_EXTENSIONS[SPLIT_EXPORTS[content]]}"
+        path = inside / f"{name}{WRITTEN_FORMATS[SPLIT_EXPORTS[content]].suffix}"
         write_corrected_split(
             path,
             corrected,

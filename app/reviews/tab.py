@@ -6,7 +6,7 @@ from typing import Any
 
 import gradio as gr
 
-from stepscope.app.controls.widgets import AT_ONCE, LATEST, REVIEW_QUEUE, make_status_line, wire
+from stepscope.app.controls.widgets import AT_ONCE, LATEST, REVIEW_QUEUE, make_status_line, make_tab, wire
 from stepscope.app.core.batch_context import BatchContext
 from stepscope.app.player.opening import InPlayer
 from stepscope.app.player.views import PlayerView
@@ -33,19 +33,19 @@ REMEMBER = """(value) => {{
 
 def make_review_tab(
     context: AppContext, batches: BatchContext, reviews: ReviewContext, in_player: InPlayer, *, here: Any
-) -> None:
-    """Lay out the tab, inside its ``gr.Tab`` ``here``, and wire it."""
+) -> gr.Tabs:
+    """Lay out the tab, inside its ``gr.Tab`` ``here``, and wire it; return its views."""
     with gr.Row():
         setup = panels.make_setup_panel(reviews)
         places = context, batches, reviews, setup, in_player
         with gr.Column(scale=11, min_width=640, elem_classes="work"):
             status = make_status_line("desk_status")
             progress = gr.HTML(elem_id="desk_progress", padding=False)
-            with gr.Tabs(elem_id="review_views"):
+            with gr.Tabs(elem_id="review_views") as views:
                 videos = panels.make_progress_table()
                 queue = panels.make_queue_panel(*places)
                 agreement, to_settle, unsettled = panels.make_agreement_panel(*places)
-                with gr.Tab("Export and import"), gr.Row():
+                with make_tab("Export and import"), gr.Row():
                     prefer = panels.make_export_panel(batches, reviews, setup)
                     imported = panels.make_import_panel(reviews, setup)
     view = ReviewView(
@@ -68,6 +68,7 @@ def make_review_tab(
 
     for table in (videos, queue.videos):
         in_player.wire(table.select, open_video, *setup.inputs)
+    return views
 
 
 def _wire_view(

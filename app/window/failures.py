@@ -1,16 +1,12 @@
-"""The failures of a run, described for the player's script, and the moment at which the player opens a run."""
+"""The failures of a run, described for the player's script."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Final
 
-from stepscope.app.core.run import Run
-from stepscope.app.review_store.events import VideoEvents, failure_keys
 from stepscope.engine.control.task import Task
-from stepscope.engine.plurals import format_count
 from stepscope.engine.records import UserTurn, frame_at
 from stepscope.eval.data.samples import Sample
-from stepscope.eval.metrics.failures import LATE_S, WORST_S, worst_frame
+from stepscope.eval.metrics.failures import LATE_S
 from stepscope.eval.metrics.matched_video import Failure, JudgedTurn, JudgedVideo
 from stepscope.eval.metrics.replies.turn_taking import SEMANTIC_THRESHOLD
 
@@ -104,72 +100,7 @@ def _format_similarity(score: float) -> str:
     return f"{score:.4f}" if float(rounded) == SEMANTIC_THRESHOLD else rounded
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Moment:
-    """The moment at which the player opens a run; without a time, it has neither failures nor texts to check."""
-
-    time_s: float | None = None
-    event: str | None = None
-    """Key of the event to select; None for the event at the playhead."""
-    words: str = "It has no failures."
-    """A sentence about the moment."""
-
-
-def find_worst_moment(
-    run: Run,
-    judged: JudgedVideo | None,
-    events: VideoEvents,
-    *,
-    other: tuple[Run, JudgedVideo | None] | None = None,
-) -> Moment:
-    """Return the start of the window with the most failures, and its first failure of ``run``.
-
-    Without failures it is the first text of low similarity. ``judged`` are the failures of ``run``, ``events`` its
-    events. With ``other``, a second run of the video, the failures of both are counted.
-    """
-    beside, verdicts = other if other is not None else (None, None)
-    worst = worst_frame([found for found in (judged, verdicts) if found], fps=run.config.fps)
-    if worst is None:
-        return find_first_stop(run, judged, events)
-    longest = max(run.outputs, beside.outputs if beside is not None else (), key=len)
-    event = None if judged is None else _first_failure(judged, events, worst, run.config.fps)
-    words = "This is its worst moment; press N for the next failure."
-    return Moment(time_s=longest[worst].time_s, event=event, words=words)
-
-
-def find_first_stop(run: Run, judged: JudgedVideo | None, events: VideoEvents) -> Moment:
-    """Return the first failure of ``run``, or else its first text of low similarity."""
-    if judged is None:
-        return Moment()
-    until, later = "", ""
-    if judged.num_later:
-        until, later = " up to its last frame", f", {format_count(judged.num_later, 'turn')} missed after it"
-    if judged.failures:
-        time_s = run.outputs[judged.failures[0].frame_index].time_s
-        return Moment(time_s=time_s, event=failure_keys(judged, events)[0], words="")
-    low = find_low_texts(judged)
-    if not low:
-        return Moment(words=f"It has no failures{until}{later}.")
-    time_s = run.outputs[judged.turns[low[0]].frame_index].time_s
-    words = f"It has 0 failures{until}, {format_count(len(low), 'text')} of low similarity{later}."
-    return Moment(time_s=time_s, event=events.written[low[0]].key, words=words)
-
-
 def find_low_texts(judged: JudgedVideo) -> list[int]:
     """Return the positions of the matched texts of low similarity among the turns of the model."""
     matched = {number: turn.semantic_score for number, turn in enumerate(judged.turns) if turn.outcome == "matched"}
     return [n for n, score in matched.items() if score is not None and round(score, 2) < LOW_SIMILARITY]  # as shown
-
-
-def find_turn_event(judged: JudgedVideo | None, events: VideoEvents, reference: str) -> str:
-    """Return the key of the failure of a reference turn, given as the key of its event; without one, that key."""
-    failures = zip(judged.failures, failure_keys(judged, events), strict=True) if judged is not None else ()
-    turns = ((failure.reference, key) for failure, key in failures if failure.reference is not None)
-    return next((key for turn, key in turns if events.references[turn].key == reference), reference)
-
-
-def _first_failure(judged: JudgedVideo, events: VideoEvents, frame: int, fps: float) -> str | None:
-    """Return the key of the first failure in the worst window, which begins at ``frame``; None if there is none."""
-    keys = failure_keys(judged, events)
-    starts = (failure.frame_index for failure in judged.failures)
-    return next((key for start, key in zip(starts, keys, strict=True) if frame <= start < frame + WORST_S * fps), None)

@@ -22,6 +22,7 @@ from stepscope.app.core.videos import Clip
 from stepscope.app.formatting import STATE_WORDS
 from stepscope.app.review_store.events import VideoEvents
 from stepscope.app.window.failures import find_lost_pairs, find_low_texts, pack_failure
+from stepscope.app.window.landing import STAYING, Landing
 from stepscope.engine.decisions.signals import SignalSpec
 from stepscope.engine.dialogue import STATES, initial_state
 from stepscope.engine.io.files import replace_surrogates, to_json
@@ -79,13 +80,9 @@ def pack_run(
     *,
     events: VideoEvents | None = None,
     is_corrected: bool = False,
-    open_at_s: float | None = None,
-    open_event: str | None = None,
-    opens_review: bool = False,
+    landing: Landing = STAYING,
     other: tuple[Run, JudgedVideo | None] | None = None,
     answers: int | None = None,
-    is_opening: bool = False,
-    hit: Mapping[str, Any] | None = None,
 ) -> str:
     """Return a run as JSON for the player.
 
@@ -94,26 +91,18 @@ def pack_run(
         judged: Verdicts and failures; None for a run that still streams or has no reference.
         events: Events to review; None for a run that still streams.
         is_corrected: Whether the reference contains corrections.
-        open_at_s: Time in seconds to which the player seeks; None to stay.
-        open_event: Key of the event to select there; None for the event at the playhead.
-        opens_review: Whether the event is shown in the review panel.
+        landing: Where the player goes.
         other: A second run of the video with its verdicts, whose lanes are shown below.
         answers: Number of the threshold request that this run answers; None without one.
-        is_opening: Whether the player goes to the first failure if it is still at the start.
-        hit: Place in a list of moments: ``of`` (``search`` or ``settle``), ``number`` and ``total``, and ``query`` of a
-            search; None without one.
     """
     packed = _pack(run, judged, other=other[0] if other is not None else None) | {
         "events": _events(events) if events else [],
         "is_corrected": is_corrected,
-        "open_at": open_at_s,
-        "open_event": open_event,
-        "opens_review": opens_review,
+        "landing": landing.pack(),
         "answers": answers,
-        "is_opening": is_opening,
         "other": _pack(*other) if other is not None else None,
     }
-    return to_json(packed | ({"hit": dict(hit)} if hit is not None else {}))
+    return to_json(packed)
 
 
 def pack_nothing(clip: Clip | None) -> str:

@@ -11,13 +11,13 @@ from pathlib import Path
 
 import torch
 
-from stepscope.engine.bench.modes import read_videos
 from stepscope.engine.config import StreamConfig
 from stepscope.engine.evidence.explain import explain_decision
 from stepscope.engine.evidence.scoring import randomize
 from stepscope.engine.loading import load_model
 from stepscope.engine.replay import Recording
 from stepscope.engine.video.reader import read_frames
+from stepscope.eval.cli.bench import read_videos
 
 ASSETS = Path(__file__).parents[2] / "assets"
 FRAME = 59

@@ -18,7 +18,7 @@ from stepscope.engine.dialogue import parse_steps
 from stepscope.engine.loading import load_model
 from stepscope.engine.model.checkpoint import Checkpoint
 from stepscope.engine.model.features.frame_encoder import FrameFeatures
-from stepscope.engine.streamer import Streamer
+from stepscope.engine.stream import Streamer
 
 CHECKPOINT = Path(__file__).parents[2] / "assets" / "checkpoint"
 TASK = Task(goal="build the toy truck", steps=parse_steps("lay down the board\nattach the axle\nload the block"))

@@ -24,7 +24,7 @@ from stepscope.engine.model.checkpoint import Checkpoint
 from stepscope.engine.model.features.encoder_pool import count_cores
 from stepscope.engine.model.features.frame_encoder import FrameFeatures, encode_images
 from stepscope.engine.records import FrameOutput
-from stepscope.engine.streamer import Streamer
+from stepscope.engine.stream import Streamer
 from stepscope.engine.video.reader import Frame, read_frames
 from stepscope.eval.data.loading import read_split
 from stepscope.eval.data.samples import Sample, Split, build_task

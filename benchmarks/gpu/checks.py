@@ -1,5 +1,6 @@
 """What the machine is, its tests, decoding by NVDEC, and the exactness of each family and mode."""
 
+import copy
 import platform
 import re
 import subprocess
@@ -17,7 +18,7 @@ import transformers
 
 from benchmarks.gpu.settings import BUNDLED, ROOT, Figure, Figures, Settings, SkippedError
 from benchmarks.random_model import build_random_workload
-from stepscope.engine.bench.modes import CLOSE_MARGIN, as_float32, list_modes, measure, stream_in_float32
+from stepscope.engine.bench.modes import CLOSE_MARGIN, list_modes, measure, stream_in_float32
 from stepscope.engine.inference.cuda_graphs import describe_graphs
 from stepscope.engine.stream import StreamRequest
 
@@ -119,7 +120,7 @@ def compare_modes(settings: Settings) -> Figures:
             )
             config, videos, reference = workload.config, workload.videos, None
             if dtype != "float32":
-                exact = as_float32(checkpoint)
+                exact = replace(checkpoint, model=copy.deepcopy(checkpoint.model).float(), graphs=None)
                 reference = stream_in_float32(exact, [_as_float32(video) for video in videos], config, rows=_ROWS)
             modes = list_modes(config, rows=_ROWS, graphs=checkpoint.graphs is not None)
             for row in measure(checkpoint, videos, modes, warms_up=False, reference=reference):

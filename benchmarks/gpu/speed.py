@@ -19,8 +19,7 @@ from stepscope.engine.inference.cuda_graphs import describe_graphs
 from stepscope.engine.inference.memory import peak_memory_mb
 from stepscope.engine.model.features.frame_encoder import FrameFeatures
 from stepscope.engine.records import Step
-from stepscope.engine.stream import StreamRequest
-from stepscope.engine.streamer import Streamer
+from stepscope.engine.stream import Streamer, StreamRequest
 from stepscope.engine.training.config import TrainConfig
 from stepscope.engine.training.dataset import EncodedClip, batches
 from stepscope.engine.training.objective import StreamObjective

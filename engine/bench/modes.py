@@ -6,25 +6,18 @@ whether its results equal the baseline's. In bfloat16 and float16 the results ar
 table counts the decisions that differ, and how many of those are close to the threshold.
 """
 
-import copy
 import time
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from stepscope.engine.config import StreamConfig
-from stepscope.engine.control.task import Task
 from stepscope.engine.decisions.policies import Signal
-from stepscope.engine.io.files import load_json, read_text
 from stepscope.engine.model.checkpoint import Checkpoint
-from stepscope.engine.model.features.frame_encoder import encode
-from stepscope.engine.records import FrameOutput, Step, UserTurn
-from stepscope.engine.stream import StreamRequest
-from stepscope.engine.streamer import Streamer
+from stepscope.engine.records import FrameOutput
+from stepscope.engine.stream import Streamer, StreamRequest
 
 Results = dict[str, list[FrameOutput]]
 CLOSE_MARGIN = 0.01
@@ -87,41 +80,6 @@ class _Round:
     step_ms: list[float]
 
 
-def read_videos(manifest: Path, checkpoint: Checkpoint, *, only: Container[str] | None = None) -> list[StreamRequest]:
-    """Decode and encode a split's videos, or ``only`` those ids, with their tasks.
-
-    Raises ``ValueError`` if the file is not a manifest with at least one such video.
-    """
-    try:
-        content = load_json(read_text(manifest))
-    except ValueError as error:
-        raise ValueError(f"{manifest} cannot be read as JSON: {error}") from error
-    try:
-        records = content["videos"]
-        chosen = [record for record in records if only is None or record["video_id"] in only]
-        videos = [_video(record, manifest.parent, checkpoint) for record in chosen]
-    except (KeyError, TypeError) as error:
-        raise ValueError(f"{manifest} is not the manifest of a split: {error!r}") from error
-    if not videos:
-        raise ValueError(f"{manifest} holds no videos to stream")
-    return videos
-
-
-def _video(record: dict[str, Any], folder: Path, checkpoint: Checkpoint) -> StreamRequest:
-    from stepscope.engine.video.reader import read_frames  # noqa: PLC0415 - random videos need no decoder
-
-    task = Task(
-        goal=record["goal"],
-        steps=tuple(Step(**step) for step in record["steps"]),
-        user_turns=tuple(
-            UserTurn(time_s=turn["time_s"], text=turn["text"]) for turn in record["turns"] if turn["role"] == "user"
-        ),
-        initial_state=record.get("initial_state", {}),
-    )
-    frames = tuple(encode(checkpoint, read_frames(folder / record["video_path"], fps=record["fps"])))
-    return StreamRequest(video_id=record["video_id"], features=frames, task=task, fps=record["fps"])
-
-
 def list_modes(config: StreamConfig, *, rows: int, graphs: bool = False) -> tuple[Mode, ...]:
     """Return the modes in table order: frame by frame first, then one optimisation more in each mode."""
     live = replace(config, lookahead=1, prefill_frames=1)
@@ -133,11 +91,6 @@ def list_modes(config: StreamConfig, *, rows: int, graphs: bool = False) -> tupl
         Mode(name="live: frame by frame, draft", config=live),
     )
     return plain + tuple(replace(mode, name=f"{mode.name}, graphs", graphs=True) for mode in plain[2:] if graphs)
-
-
-def as_float32(checkpoint: Checkpoint) -> Checkpoint:
-    """Return a copy that computes in float32, with the same weights."""
-    return replace(checkpoint, model=copy.deepcopy(checkpoint.model).float(), graphs=None)
 
 
 def stream_in_float32(

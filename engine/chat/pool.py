@@ -29,7 +29,7 @@ class QueueFullError(EngineError):
     """The queue of questions is full."""
 
 
-class Worker(Protocol):
+class PoolWorker(Protocol):
     """A worker of a pool; ``engine.chat.worker.ChatWorker`` is one."""
 
     @property
@@ -41,11 +41,11 @@ class Worker(Protocol):
         """Its prefix store, of which routing reads ``find`` and ``stats``."""
 
 
-W = TypeVar("W", bound=Worker)
+W = TypeVar("W", bound=PoolWorker)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WorkerStatus:
+class ChatWorkerStatus:
     """One worker and its store."""
 
     name: str
@@ -62,7 +62,7 @@ class PoolStatus:
     max_queued: int
     mean_answer_s: float
     """Mean duration of the latest leases, in seconds; 0 before the first."""
-    workers: tuple[WorkerStatus, ...]
+    workers: tuple[ChatWorkerStatus, ...]
 
 
 class Ticket(Generic[W]):
@@ -160,7 +160,7 @@ class WorkerPool(Generic[W]):
         """The current state of queue and workers."""
         with self._lock:
             workers = tuple(
-                WorkerStatus(name=worker.name, is_idle=lease is None, num_answers=number, store=worker.store.stats)
+                ChatWorkerStatus(name=worker.name, is_idle=lease is None, num_answers=number, store=worker.store.stats)
                 for worker, lease, number in zip(self.workers, self._leases, self._num_answers, strict=True)
             )
             return PoolStatus(

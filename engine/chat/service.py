@@ -6,6 +6,7 @@ question leaves the queue at once, and a worker stops after its current pass.
 
 import asyncio
 import threading
+import time
 from collections.abc import AsyncGenerator, Callable, Generator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing, closing, suppress
@@ -13,8 +14,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Generic, Protocol, TypeVar
 
 from stepscope.engine.chat.answering import AnswerDelta, AnswerEnd, AnswerEvent, Prefilled
-from stepscope.engine.chat.pool import Ticket, Worker, WorkerPool
-from stepscope.engine.chat.timings import AnswerTimer, AnswerTiming
+from stepscope.engine.chat.pool import PoolWorker, Ticket, WorkerPool
 from stepscope.engine.errors import EngineError
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ PLACE_INTERVAL_S: Final = 0.5
 """Time between two reports of the place in the queue, unless it changes."""
 
 
-class AnsweringWorker(Worker, Protocol):
+class AnsweringWorker(PoolWorker, Protocol):
     """A worker of a pool that answers prompts."""
 
     def answer(
@@ -56,6 +56,15 @@ class Leased:
     worker_name: str
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnswerTiming:
+    """The time to the first token of an answer."""
+
+    prompt_tokens: int
+    first_s: float
+    """From the lease; without the queue and the encoding of frames before it."""
+
+
 @dataclass(slots=True, kw_only=True)
 class Turn:
     """One question of a client; it can be stopped from any thread."""
@@ -66,7 +75,7 @@ class Turn:
     is_stopped: bool = False
     is_gone: bool = False
     timing: AnswerTiming | None = None
-    """Times of the answer, from its end on; None without a first token."""
+    """None before the first token."""
     _started: threading.Event = field(default_factory=threading.Event)
 
     @property
@@ -123,7 +132,6 @@ class ChatService(Generic[W]):
             with suppress(RuntimeError):  # the loop has ended
                 loop.call_soon_threadsafe(changed.set)
 
-        timer = AnswerTimer()
         ticket = self.pool.enqueue(prompt.pieces, owner=prompt.owner, on_change=notify)
         is_handed_over = False
         try:
@@ -135,14 +143,15 @@ class ChatService(Generic[W]):
                 with suppress(TimeoutError):
                     await asyncio.wait_for(changed.wait(), PLACE_INTERVAL_S)
                 changed.clear()
-            timer.lease()
+            leased_at = time.perf_counter()
             yield Leased(worker_name=worker.name)
             events = iterate_in_thread(self._threads, lambda: _answer(ticket, worker, prompt, turn))
             is_handed_over = True  # the thread closes the ticket at its end
             async with aclosing(events):
                 async for event in events:
-                    if (timing := timer.note(event)) is not None:
-                        turn.timing = timing
+                    if isinstance(event, Prefilled):  # its last pass gave the first token
+                        first_s = time.perf_counter() - leased_at
+                        turn.timing = AnswerTiming(prompt_tokens=event.prompt_tokens, first_s=first_s)
                     yield event
         finally:
             turn.leave()

@@ -14,7 +14,7 @@ from stepscope.engine.control.requests import FrameTimesRequest
 from stepscope.engine.errors import ContextError
 from stepscope.engine.inference.readout import ReadoutSpec
 from stepscope.engine.inference.runner import Runner
-from stepscope.engine.loading import load_model
+from stepscope.engine.loading import load_as
 from stepscope.engine.model.checkpoint import Checkpoint
 from stepscope.engine.model.features.frame_encoder import FrameFeatures
 from stepscope.engine.model.kv_cache import KVCache
@@ -123,16 +123,7 @@ class WorkerOptions:
 
     def load(self, device: str) -> Checkpoint:
         """Load the checkpoint. Raises the errors of ``load_model``."""
-        return load_model(
-            self.checkpoint,
-            device=device,
-            heads=self.heads,
-            allow_untrained_heads=self.allow_untrained_heads,
-            graphs="off",
-            quantize=self.quantize,
-            frame_pixels=self.frame_pixels,
-            dtype=self.dtype,
-        )
+        return load_as(self, device=device, graphs="off")
 
     def make_worker(self, checkpoint: Checkpoint, *, name: str = "") -> ChatWorker:
         """Return a worker with a loaded checkpoint."""

@@ -29,7 +29,7 @@ from stepscope.engine.model.hub.prompt import HubPrompt
 from stepscope.engine.model.preprocessing import normalize_images
 from stepscope.engine.plurals import format_count, format_memory
 from stepscope.engine.records import unknown_output
-from stepscope.engine.streamer import Streamer
+from stepscope.engine.stream import Streamer
 
 SYSTEM: Final = "Be brief. Is the wheel on?"
 REPLY: Final = "Good. The wheel is on."

@@ -1,33 +1,21 @@
-"""The commands of the engine: ``run`` and ``encode`` on a video, ``bench`` on a split."""
+"""The commands of the engine: ``run`` and ``encode`` on a video."""
 
-import json
 import sys
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Final, TypeVar
 
-import torch
 from tqdm import tqdm
 
-from stepscope.engine.bench.modes import (
-    CLOSE_MARGIN,
-    HEADING,
-    format_row,
-    list_modes,
-    measure,
-    read_videos,
-    stream_in_float32,
-)
-from stepscope.engine.cli.options import BenchOptions, EncodeOptions, ModelOptions, RunOptions, TaskOptions
-from stepscope.engine.config import StreamConfig
+from stepscope.engine.cli.options import EncodeOptions, ModelOptions, RunOptions, TaskOptions
 from stepscope.engine.control.branch_files import read_branch
 from stepscope.engine.control.task import Task, find_late_turns
 from stepscope.engine.dialogue import parse_steps, parse_user_turn
 from stepscope.engine.inference.memory import used_memory_mb
 from stepscope.engine.io.files import EncodingError, read_text, strip_text
-from stepscope.engine.loading import load_model
+from stepscope.engine.loading import load_as
 from stepscope.engine.model.checkpoint import Checkpoint
 from stepscope.engine.model.checkpoint_folder import UNTRAINED_SILENCE, has_untrained_signals
 from stepscope.engine.model.features.feature_files import feature_info, read_features, write_features
@@ -43,7 +31,7 @@ from stepscope.engine.records import (
     write_outputs,
 )
 from stepscope.engine.replay import Recording
-from stepscope.engine.streamer import Streamer
+from stepscope.engine.stream import Streamer
 from stepscope.engine.video.hardware import check_hardware, find_decoding_device
 from stepscope.engine.video.reader import probe, read_frames
 
@@ -148,50 +136,4 @@ def _progress(items: Iterable[T], total: int | None, checkpoint: Checkpoint) -> 
 
 def load_checkpoint(options: ModelOptions, *, dtype: str | None = None) -> Checkpoint:
     """Load the checkpoint of a command; ``dtype`` replaces that of the options. Raises as ``load_model``."""
-    return load_model(
-        options.checkpoint,
-        device=options.device,
-        dtype=dtype or options.dtype,
-        heads=options.heads,
-        allow_untrained_heads=options.allow_untrained_heads,
-        graphs=options.graphs,
-        quantize=options.quantize,
-        frame_pixels=options.frame_pixels,
-    )
-
-
-def bench(options: BenchOptions) -> None:
-    """Print the speed of each streaming mode on a split; JSON last."""
-    for name in ("batch_size", "repeats"):
-        number = getattr(options, name)
-        if number < 1:
-            raise ValueError(f"--{name.replace('_', '-')} must be at least 1; got {number}")
-    checkpoint, config = load_checkpoint(options), StreamConfig()
-    videos = read_videos(options.split, checkpoint)
-    reference, model, threads = None, checkpoint.model, torch.get_num_threads()
-    dtype = checkpoint.dtype_name
-    print(
-        f"{checkpoint.name} in {dtype} on {model.device}, {format_count(threads, 'thread')}; "
-        f"{format_count(len(videos), 'encoded video')}"
-    )
-    if model.dtype != torch.float32:
-        exact = load_checkpoint(options, dtype="float32")
-        reference = stream_in_float32(exact, read_videos(options.split, exact), config, rows=options.batch_size)
-        del exact
-        print(f"compared with float32; a close decision is one within {CLOSE_MARGIN} of its threshold there")
-    print(HEADING)
-    rows = []
-    table = list_modes(config, rows=options.batch_size, graphs=checkpoint.graphs is not None)
-    for row in measure(checkpoint, videos, table, repeats=options.repeats, reference=reference):
-        rows.append(asdict(row))
-        print(format_row(row), flush=True)
-    record = {
-        "checkpoint": checkpoint.name,
-        "compared_with": "float32" if reference else table[0].name,
-        "device": str(model.device),
-        "threads": threads,
-        "dtype": dtype,
-        "near": CLOSE_MARGIN,
-        "modes": rows,
-    }
-    print(json.dumps(record))
+    return load_as(options, device=options.device, dtype=dtype or options.dtype)

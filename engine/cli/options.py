@@ -109,15 +109,3 @@ class EncodeOptions(DecodingOptions, ModelOptions):
     """The .safetensors file to write."""
     fps: float = 2.0
     """Frames sampled per second of video."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class BenchOptions(ModelOptions):
-    """Print the speed of each streaming mode on a split; JSON last."""
-
-    split: Positional[Path] = ASSETS / "demo" / "test.json"
-    """Manifest of the split."""
-    batch_size: int = 16
-    """Videos per pass."""
-    repeats: int = 3
-    """Rounds; the best is reported."""

@@ -176,7 +176,7 @@ def _fetch_files(words: Sequence[str]) -> list[str]:
 
 
 def _list_commands(group: Group, words: Sequence[str], *, prog: str) -> int:
-    """Print the commands of a group, or why the first word is none of them."""
+    """Print the commands of a group, or that the first word is not one of them."""
     if words and words[0] in ("-h", "--help"):
         lines = [f"  {name:<10} {command.summary}" for name, command in group.commands.items()]
         tqdm.write("\n".join([f"usage: {prog} COMMAND ...", "", group.summary, "", *lines]))

@@ -1,7 +1,7 @@
 """The streaming controller of one video: pure control flow, without torch and without I/O.
 
 ``StreamController.run`` is a generator. It yields requests (``engine.control.requests``) and receives their results;
-between them it yields one ``FrameOutput`` per frame. ``engine.streamer`` connects it to a runner.
+between them it yields one ``FrameOutput`` per frame. ``engine.stream`` connects it to a runner.
 
 Per frame the controller feeds the user turns and the image, and reads the decisions at the last image token. It then
 generates updates while the update head triggers (read again after each ``<eos>``), and last the response. This module

@@ -1,4 +1,4 @@
-"""What a branch of a run does differently: an experiment on a stream. Plain values, without torch.
+"""The differences of a branch from its run: an experiment on a stream. Plain values, without torch.
 
 Worked example. A run completes S2 at frame 30, the reference at frame 24. This branch writes the reference up to
 there, and continues freely, to show which of the later failures were consequences::

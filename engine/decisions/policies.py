@@ -166,7 +166,7 @@ class TriggerCounter:
     def add(self, prob: float, *, forced: bool | None = None) -> bool:
         """Return whether the next frame triggers.
 
-        ``forced`` is what is done there in place of the decision, if anything: later frames follow it.
+        ``forced`` is the decision of an intervention at this frame. Later frames follow it in place of the own one.
         """
         self.level = level = self.measure(prob)
         exceeds = self.is_armed and (self._compare(level, self.threshold) or prob >= self._always_from)

@@ -199,7 +199,7 @@ _DECODER: Final = json.JSONDecoder(object_pairs_hook=_make_object)
 
 
 def load_json_lines(text: str) -> Iterator[tuple[int, Any, str]]:
-    """Yield the line, from 1, of each JSON value of a text, the value, and why it is none; empty if it is.
+    """Yield the line, from 1, of each JSON value of a text, the value, and its problem, empty for a valid one.
 
     A value may extend over lines, and several may share one, up to the first line that does not begin a value. From
     there on each line is a value; but after one that extended over lines, nothing is.

@@ -15,7 +15,7 @@ from stepscope.engine.video.track import reason_of
 from stepscope.engine.video.writer import Encoder
 
 
-class VideoRecorder:
+class LiveVideoWriter:
     """Writes a video picture by picture; any thread may close it.
 
     The mp4 file can be read while it grows, and after the process was killed (``finish_growing``). ``fps`` are instants

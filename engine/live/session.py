@@ -32,8 +32,7 @@ from stepscope.engine.live.statistics import LiveStatistics
 from stepscope.engine.model.checkpoint import Checkpoint
 from stepscope.engine.model.features.frame_encoder import FrameFeatures, FrameResizer, encode_images
 from stepscope.engine.records import Forgotten, FrameOutput, UserTurn, check_probs
-from stepscope.engine.stream import StreamRequest
-from stepscope.engine.streamer import Streamer
+from stepscope.engine.stream import Streamer, StreamRequest
 from stepscope.engine.video.network import mask_password
 
 MAX_JOIN_S: Final = 15.0

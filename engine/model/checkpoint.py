@@ -37,7 +37,7 @@ from stepscope.engine.model.files.hub import find_model_folder
 from stepscope.engine.model.files.image_processors import read_normalization
 from stepscope.engine.model.files.loading import find_silent_id, load_tokenizer, load_vlm
 from stepscope.engine.model.heads import add_heads, add_tokens, embed_new_tokens
-from stepscope.engine.model.hub.layout import read_hub_policy
+from stepscope.engine.model.hub.families import read_hub_policy
 from stepscope.engine.model.hub.loading import load_hub_model
 from stepscope.engine.model.hub.model import HubModel
 from stepscope.engine.model.hub.prompt import HubPrompt

@@ -23,8 +23,14 @@ from stepscope.engine.model.files.checkpoint_files import (
 )
 from stepscope.engine.model.files.hub import check_model_folder, download, find_model_folder
 from stepscope.engine.model.files.image_processors import read_pixel_limits
-from stepscope.engine.model.hub.images import check_type
-from stepscope.engine.model.hub.layout import ANY_SIZE, DEFAULT_PIXELS, is_hub_model, read_hub_policy, read_training
+from stepscope.engine.model.hub.families import (
+    ANY_SIZE,
+    DEFAULT_PIXELS,
+    check_type,
+    is_hub_model,
+    read_hub_policy,
+    read_training,
+)
 from stepscope.engine.model.identity import ModelIdentity, identify_folder, identify_layout
 from stepscope.engine.model.memory import check_memory, read_stored_weights
 from stepscope.engine.model.published.layout import find_family, is_published, read_layout

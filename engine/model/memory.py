@@ -29,13 +29,13 @@ _UNQUANTIZED: Final = ("visual.", "vision", "connector", "projector", "lm_head",
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredWeights:
-    """What the headers of safetensors files say of the weights in them."""
+    """The number and the dtype of the weights in safetensors files, from their headers."""
 
     dtype: str
     """The dtype of most values, as safetensors names it: ``BF16``."""
     num_values: int
     num_text_values: int
-    """Those of them that ``--quantize`` makes smaller."""
+    """The values that ``--quantize`` makes smaller."""
     token_values: int
     """Values of a token in the KV cache."""
 

@@ -139,6 +139,8 @@ class StreamPrompt(PromptCodec):
     response_opening: tuple[int, ...] = ()
     frame_separator: tuple[int, ...] = ()
     stream_opening: tuple[int, ...] = ()
+    image_id: int = 0
+    """Id that stands for each token of an image, whose embedding replaces it."""
     suppress_tokens: tuple[int, ...] = ()
     """Ids that are never generated within a turn."""
     other_ends: tuple[int, ...] = ()

@@ -21,7 +21,7 @@ from stepscope.engine.model.files.checkpoint_files import HEADS_FILE, read_objec
 from stepscope.engine.model.files.image_processors import PROCESSOR_FILES
 from stepscope.engine.model.files.loading import load_tokenizer
 from stepscope.engine.model.heads import save_heads
-from stepscope.engine.model.hub.layout import TRAINING_FILE
+from stepscope.engine.model.hub.families import TRAINING_FILE
 from stepscope.engine.model.hub.model import HubModel
 from stepscope.engine.model.prompt import RESPONSE_TOKEN, UPDATE_TOKEN
 from stepscope.engine.model.saving import save_inputs, save_model

@@ -23,12 +23,10 @@ from stepscope.engine.control.questions import SPEAK_QUESTION, list_update_quest
 from stepscope.engine.decisions.policies import Signal
 from stepscope.engine.decisions.signals import RESPONSE, SILENCE
 from stepscope.engine.dialogue import apply_update, initial_state
-from stepscope.engine.model.hub.prompt import HubPrompt
-from stepscope.engine.model.prompt import Prompt, find_answer_ids
+from stepscope.engine.model.prompt import StreamPrompt, find_answer_ids
 from stepscope.engine.records import Step
 from stepscope.engine.training.config import Decisions
 
-TrainedPrompt = Prompt | HubPrompt
 IGNORE_INDEX = -100
 """Label that no loss counts, as in PyTorch."""
 
@@ -88,9 +86,23 @@ class TrainingBranch:
     """Whether it counts at every rate of negatives: for yes, and right after an update."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SequenceResponse:
+    """One reference response in a sequence; positions count tokens."""
+
+    frame: int
+    start: int
+    """Position of the first token of its opening, right after the image and the updates of its frame."""
+    stop: int
+    """Position after its last token and those that open the frames again."""
+    predictors: tuple[int, ...]
+    """For each token of its text and its end, the position at which the model predicts it."""
+    targets: tuple[int, ...]
+
+
 @dataclass(slots=True, kw_only=True)
 class TrainingSequence:
-    """A clip as tokens; all lists but ``ends`` and ``branches`` have one entry per token."""
+    """A clip as tokens; all lists but the last three have one entry per token."""
 
     ids: list[int] = field(default_factory=list)
     """Token ids; the image placeholder for the tokens of a frame."""
@@ -104,6 +116,7 @@ class TrainingSequence:
     ends: list[int] = field(default_factory=list)
     """Per frame, the number of tokens up to its end, including its turns."""
     branches: list[TrainingBranch] = field(default_factory=list)
+    responses: list[SequenceResponse] = field(default_factory=list)
 
     def append(self, token: int, *, frame: int = IGNORE_INDEX) -> None:
         """Append one token without labels."""
@@ -117,7 +130,7 @@ class TrainingSequence:
         for token in tokens:
             self.append(token)
 
-    def append_turn(self, prompt: TrainedPrompt, opening: Sequence[int], words: Sequence[int]) -> None:
+    def append_turn(self, prompt: StreamPrompt, opening: Sequence[int], words: Sequence[int]) -> None:
         """Append an assistant turn, with its words and ``<eos>`` as targets."""
         self.extend(opening)
         for token in words:
@@ -127,7 +140,23 @@ class TrainingSequence:
         if prompt.feeds_eos:
             self.append(prompt.eos_id)
 
-    def append_state(self, prompt: TrainedPrompt, text: str, *, words: Sequence[int]) -> None:
+    def append_response(self, prompt: StreamPrompt, frame: int, opening: Sequence[int], words: Sequence[int]) -> None:
+        """Append a response as a turn, up to the next image."""
+        start = len(self.ids)
+        first = start + len(opening) - 1  # predicts the first word: the end of the opening, or of the image without one
+        self.append_turn(prompt, opening, words)
+        self.extend(prompt.stream_opening)
+        self.responses.append(
+            SequenceResponse(
+                frame=frame,
+                start=start,
+                stop=len(self.ids),
+                predictors=tuple(range(first, first + len(words) + 1)),
+                targets=(*words, prompt.eos_id),
+            )
+        )
+
+    def append_state(self, prompt: StreamPrompt, text: str, *, words: Sequence[int]) -> None:
         """Append a turn with the text of a state and the words of a response, if any.
 
         The tokens before those of the state have the label of ``speak``, as their targets decide.
@@ -154,7 +183,7 @@ class ContextRules:
 
 def build_sequence(
     clip: TrainingClip,
-    prompt: TrainedPrompt,
+    prompt: StreamPrompt,
     rules: ContextRules = ContextRules(),
     *,
     tokens_per_frame: int = 1,
@@ -165,9 +194,13 @@ def build_sequence(
     sequence, state = TrainingSequence(), clip.state_before(first_frame)
     sequence.extend(prompt.schema(goal=clip.goal, steps=clip.steps, state=state))
     texts, questioner = clip.list_texts(), _Questioner(prompt) if rules.decisions == "answer" else None
+    questions: list[str] = []
     for frame in range(first_frame, clip.num_frames):
         said, updates = texts[frame, "assistant"], texts[frame, "update"]
-        sequence.extend(prompt.before_image(texts[frame, "user"], after=sequence.ids))
+        questions += texts[frame, "user"]
+        if not prompt.answers_user_turns:  # else they precede the next response
+            sequence.extend(prompt.before_image(questions, after=sequence.ids))
+            questions = []
         for index in range(tokens_per_frame):
             sequence.append(prompt.image_id, frame=frame * tokens_per_frame + index)
         if states is None:
@@ -178,7 +211,7 @@ def build_sequence(
             for text in updates:
                 state = apply_update(state, text).state
             updates = []
-        for text in updates:
+        for text in updates if prompt.update_opening else ():
             sequence.update[-1] = 1  # at the last image token, or at the <eos> of the previous update
             sequence.append_turn(prompt, prompt.update_opening, prompt.words(text))
         sequence.update[-1] = 0  # no further update follows
@@ -186,8 +219,11 @@ def build_sequence(
             sequence.append_state(prompt, states[RESPONSE if said else SILENCE], words=prompt.words(" ".join(said)))
         else:
             for text in said:
-                sequence.append_turn(prompt, prompt.response_opening, prompt.words(text))
-                sequence.extend(prompt.stream_opening)
+                opening = prompt.user_turns(questions) if questions else prompt.response_opening
+                sequence.append_response(prompt, frame, opening, prompt.words(text))
+                questions = []
+            if not said:
+                sequence.extend(prompt.frame_separator)
         sequence.ends.append(len(sequence.ids))
         if rules.refresh_at is not None and sequence.ends[-1] >= rules.refresh_at:
             break
@@ -197,7 +233,7 @@ def build_sequence(
 class _Questioner:
     """Asks the questions of the policy ``answer`` behind the frames of a clip, in order."""
 
-    def __init__(self, prompt: TrainedPrompt) -> None:
+    def __init__(self, prompt: StreamPrompt) -> None:
         yes, no = find_answer_ids(prompt.tokenizer)
         self._answers = {True: yes[0], False: no[0]}
         self._encode = cache(prompt.question)
@@ -224,7 +260,7 @@ class _Questioner:
 
 def find_contexts(
     clip: TrainingClip,
-    prompt: TrainedPrompt,
+    prompt: StreamPrompt,
     rules: ContextRules,
     *,
     tokens_per_frame: int = 1,

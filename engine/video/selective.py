@@ -200,7 +200,7 @@ class _SampledDecoder:
                 self._needed.add(packet.pts)
 
     def _receive(self, frames: Iterable[VideoFrame]) -> None:
-        """Keep the needed frames. Raises ``DecodeError`` if one is missing or damaged, or a key picture is none."""
+        """Keep the needed frames. Raises ``DecodeError`` if one is missing, damaged, or not a key picture as listed."""
         for frame in frames:
             ticks = frame.pts
             if ticks is None or (ticks in self._entries and not frame.key_frame):

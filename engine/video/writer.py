@@ -154,9 +154,9 @@ def convert_for_browser(
 ) -> None:
     """Re-encode any readable video as an H.264 mp4 with the same pictures and sound at their true times.
 
-    Pictures are upright, with square pixels, at most 1280 pixels wide, and of even sizes; bars fill up those of other
-    proportions than the first. The output has ``duration_s`` seconds from ``start_s`` on at most; a picture on display
-    at a cut is kept up to the cut. A damaged source is converted up to the damage, with a ``VideoWarning``. Raises
+    Pictures are upright, with square pixels, at most 1280 pixels wide, and of even sizes. One of other proportions than
+    the first gets bars. The output has at most ``duration_s`` seconds from ``start_s`` on; the display of its first and
+    last picture is cut there. A damaged source is converted up to the damage, with a ``VideoWarning``. Raises
     ``VideoError`` if no picture can be read, the video ends before ``start_s``, or the target cannot be written; then
     ``target`` is unchanged.
     """

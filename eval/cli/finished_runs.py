@@ -8,7 +8,7 @@ from pathlib import Path
 from stepscope.engine.io.files import replace_files, replace_nan, to_json, write_csv, write_json
 from stepscope.engine.io.hub_cache import name_file
 from stepscope.engine.plurals import format_count
-from stepscope.eval.cli.options import CompareOptions, ImportOptions, RescoreOptions
+from stepscope.eval.cli.options import CompareOptions, ImportRunOptions, RescoreOptions
 from stepscope.eval.cli.run_tables import open_judge, print_left_out
 from stepscope.eval.cli.tables import make_score_settings, print_scores, write_scores
 from stepscope.eval.data.json_fields import check_number
@@ -86,16 +86,17 @@ def compare(options: CompareOptions) -> int:
     if rules:
         return _compare_protocols(options, rules, split, encode, scoring.text_encoder)
     found = compare_runs(options.run_a, options.run_b, split, scoring, encode=encode)
-    rows = tabulate_differences(found.differences)
+    rows, basis = tabulate_differences(found.differences), describe_scoring(asdict(scoring) | split.origin)
     if options.out is not None:
-        write_csv(options.out, rows)
+        write_csv(options.out, [{**row, "scoring": basis} for row in rows])
     if options.json:
-        names = {"a": str(options.run_a), "b": str(options.run_b), "split": str(split.path), **asdict(scoring)}
+        names = {"a": str(options.run_a), "b": str(options.run_b), "split": str(split.path)}
+        names |= asdict(scoring) | split.origin
         notes = {"num_videos": len(found.videos), "left_out": found.left_out}
         notes |= {name: getattr(found, name) for name in ("times_problem", "states_problem", "roots_problem")}
         print(to_json(replace_nan({**names, **notes, "differences": rows}), indent=1))
     else:
-        _print_comparison(found, options, scoring)
+        _print_comparison(found, options, basis)
     if read_run_scoring(runs[1]) != scoring:
         print(f"warning: {options.run_b} was scored with other settings than {options.run_a}", file=sys.stderr)
     for video_id, reason in found.left_out.items():
@@ -119,7 +120,7 @@ def _compare_protocols(
     return print_left_out(table.left_out)
 
 
-def import_files(options: ImportOptions) -> int:
+def import_files(options: ImportRunOptions) -> int:
     """Import result files into a run folder and score it; return 1 if a file or a video of the split is unmatched."""
     scoring = make_score_settings(options)
     errors: Mapping[str, str] = {}
@@ -170,10 +171,10 @@ def _with_remark(run: Path) -> str:
     return f"{run} ({remark})" if remark else str(run)
 
 
-def _print_comparison(found: Comparison, options: CompareOptions, scoring: ScoreSettings) -> None:
+def _print_comparison(found: Comparison, options: CompareOptions, basis: str) -> None:
     a, b = map(_with_remark, (options.run_a, options.run_b))
     print(f"A is {a}, B is {b}; {format_count(len(found.videos), 'video')}")
-    print(f"both scored as A: {describe_scoring(asdict(scoring))}\n")
+    print(f"both scored as A: {basis}\n")
     print(format_differences(found.differences, found.labels))
     print(f"\n{TESTS}")
     if found.states_problem:

@@ -64,7 +64,7 @@ class StreamOptions(DecodingOptions, LoadingOptions):
 
 
 @dataclass(frozen=True, kw_only=True)
-class RunOptions(ScoreOptions, StreamOptions):
+class EvalOptions(ScoreOptions, StreamOptions):
     """Stream every video of a split, write a run folder and print the scores."""
 
     out: Path | None = None
@@ -155,7 +155,7 @@ class ExplainOptions(Options):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ImportOptions(ScoreOptions):
+class ImportRunOptions(ScoreOptions):
     """Import result files of other systems into a run folder and score it."""
 
     files: Positional[tuple[Path, ...]]

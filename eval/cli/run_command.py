@@ -8,16 +8,18 @@ import sys
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from itertools import chain
+from typing import Any, Final
 
 from tqdm import tqdm
 
+from stepscope.engine.cli.options import LoadingOptions
 from stepscope.engine.config import StreamConfig
 from stepscope.engine.model.checkpoint_folder import UNTRAINED_SILENCE, find_policy_of, fit_policy
 from stepscope.engine.plurals import format_count, format_memory
 from stepscope.engine.records import is_decision
-from stepscope.eval.cli.options import RunOptions, StreamOptions
+from stepscope.eval.cli.options import EvalOptions
 from stepscope.eval.cli.tables import BAR_DELAY_S, make_score_settings, name_unused_rate, write_scores
 from stepscope.eval.data.loading import read_split
 from stepscope.eval.data.samples import Split
@@ -31,14 +33,16 @@ from stepscope.eval.runs.folder import RunFolder
 from stepscope.eval.runs.tracking import import_trackio, open_tracker
 from stepscope.eval.runs.worker_messages import Progress, WorkerConfig
 
+_WORKER_FIELDS: Final = frozenset(field.name for field in fields(WorkerConfig))
 
-def run(options: RunOptions) -> int:
+
+def run(options: EvalOptions) -> int:
     """Stream every video of a split, write the run folder and the scores; return 1 if a video failed."""
     split = read_split(options.split, videos=options.videos)
     if not split.entries:
         raise ValueError(f"{options.split} holds no videos, so there is nothing to score")
     config = options.stream_config(speak_threshold=options.speak_threshold, update_threshold=options.update_threshold)
-    worker_config = make_worker_config(options, config, live=options.teacher_forced, batch_size=options.batch_size)
+    worker_config = make_worker_config(options, config, live=options.teacher_forced)
     name_unused_rate(options, split)
     if options.estimate is not None:
         return _estimate(split, worker_config, options)
@@ -68,28 +72,30 @@ def run(options: RunOptions) -> int:
     return 1 if scored.errors else 0
 
 
-def _estimate(split: Split, worker_config: WorkerConfig, options: RunOptions) -> int:
-    """Print what a run would cost, extrapolated from a part of it."""
+def _estimate(split: Split, worker_config: WorkerConfig, options: EvalOptions) -> int:
+    """Print the estimated cost of a run, extrapolated from a part of it."""
     seconds = options.estimate or 0.0
     if not 0 < seconds < math.inf:
         raise ValueError(f"--estimate must be a positive number of seconds; got {seconds:g}")
     if options.out is not None or options.resume:
         raise ValueError("--estimate writes no run folder: leave out --out and --resume")
-    found = estimate_run(split, worker_config, devices=options.devices, seconds=seconds)
+    estimate = estimate_run(split, worker_config, devices=options.devices, seconds=seconds)
     video_s = sum(sample.num_frames / sample.fps for sample in split.samples)
     print(
-        f"{format_count(found.num_videos, 'video')}, {found.num_frames:,} frames, {_duration(video_s)} of video\n"
-        f"measured: {found.num_done:,} frames and {format_count(found.num_finished, 'finished video')} in "
-        f"{_duration(found.elapsed_s)} on {format_count(found.num_workers, 'worker')}\n"
+        f"{format_count(estimate.num_videos, 'video')}, {estimate.num_frames:,} frames, {_duration(video_s)} of video\n"
+        f"measured: {estimate.num_done:,} frames and {format_count(estimate.num_finished, 'finished video')} in "
+        f"{_duration(estimate.elapsed_s)} on {format_count(estimate.num_workers, 'worker')}\n"
     )
-    unknown = f"unknown: no video was finished in {_duration(found.elapsed_s)}"
-    memory, size = found.peak_memory_mb, found.run_bytes
-    frames_s = found.wall_s - found.start_s
-    alone = f", {_duration(found.num_workers * frames_s)} if one worker ran alone" if found.num_workers > 1 else ""
+    unknown = f"unknown: no video was finished in {_duration(estimate.elapsed_s)}"
+    memory, size = estimate.peak_memory_mb, estimate.run_bytes
+    frames_s = estimate.wall_s - estimate.start_s
+    alone = (
+        f", {_duration(estimate.num_workers * frames_s)} if one worker ran alone" if estimate.num_workers > 1 else ""
+    )
     rows = {
-        "time": f"{_duration(found.wall_s)}: {_duration(found.start_s)} until the first frame, then "
+        "time": f"{_duration(estimate.wall_s)}: {_duration(estimate.start_s)} until the first frame, then "
         f"{_duration(frames_s)} for all{alone}; the scores come after it",
-        "speed": f"{found.frames_per_s:,.1f} frames/s",
+        "speed": f"{estimate.frames_per_s:,.1f} frames/s",
         "memory": unknown if memory is None else f"{memory:,.0f} MiB for each worker",
         "storage": unknown if size is None else f"{size / 1e6:,.1f} MB",
     }
@@ -118,20 +124,9 @@ def _show_progress(events: Iterable[FinishedVideo | Progress], *, dtype: str) ->
                 bar.write(f"failed: {event.record.video_id}: {event.record.error}", file=sys.stderr)
 
 
-def make_worker_config(
-    options: StreamOptions, config: StreamConfig, *, live: bool = False, batch_size: int | None = None
-) -> WorkerConfig:
+def make_worker_config(options: LoadingOptions, config: StreamConfig, *, live: bool = False) -> WorkerConfig:
     """Return the settings of workers; ``config`` gets the policy of a checkpoint without trained heads."""
     trained = find_policy_of(options.checkpoint, heads=options.heads)
-    return WorkerConfig(
-        checkpoint=options.checkpoint,
-        heads=options.heads,
-        quantize=options.quantize,
-        frame_pixels=options.frame_pixels,
-        dtype=options.dtype,
-        config=fit_policy(config, trained, name=options.checkpoint),
-        live=live,
-        features=options.features,
-        hardware_decoding=options.hardware_decoding,
-        batch_size=batch_size,
-    )
+    # an option of the workers has the name of its field; --config alone is a file
+    named: dict[str, Any] = {name: value for name, value in vars(options).items() if name in _WORKER_FIELDS}
+    return WorkerConfig(**{**named, "config": fit_policy(config, trained, name=options.checkpoint), "live": live})

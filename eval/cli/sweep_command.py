@@ -74,7 +74,7 @@ def sweep(options: SweepOptions) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Swept:
-    """A grid with its scores, and what its best point is compared with."""
+    """A grid with its scores, and the present point that the best one is compared with."""
 
     scores: GridScores
     present: PresentPoint | None
@@ -111,7 +111,7 @@ def _read_axis(text: str | None, signal: TracedSignal) -> tuple[float, ...]:
 
 
 def _sweep(split: Split, options: SweepOptions) -> _Swept:
-    worker_config = make_worker_config(options, options.stream_config(), batch_size=options.batch_size)
+    worker_config = make_worker_config(options, options.stream_config())
     policy = worker_config.config.policy
     if options.update and not policy.has_updates:
         raise ValueError(f"{options.checkpoint} decides by {policy.name}, without an update threshold; omit --update")

@@ -51,7 +51,7 @@ def print_scores(scored: ScoredRun, origin: str, *, out: Path) -> None:
         is_rule = signal["threshold"] is not None
         basis = " of the rule's decisions" if is_rule else ", by the decisions of the run: it has no threshold"
         print(f"signal {signal['title']}, decides to {signal['decides']}: {values}{basis}")
-    print(f"all {len(report.scores)} scores: {out}/metrics.json; each video's: {out}/videos.csv")
+    print(f"all {len(report.scores)} scores: {out}/metrics.json; of videos and steps: videos.csv, steps.csv")
     if scored.text_problem is not None:
         print(f"text scores are missing: {scored.text_problem}", file=sys.stderr)
     for video_id, warning in scored.warnings.items():

@@ -38,12 +38,12 @@ def is_egoproactive(fields: Fields) -> bool:
 def read_egoproactive(fields: Fields) -> Sample:
     """Read one video: each interval to interrupt in is a reply span. Raises ``ValueError`` naming the field."""
     turns = [Turn(time_s=0.0, role="user", text=fields.read_text("query"))] if fields.has("query") else []
-    for one in list_decisions(fields):
-        decision, words = read_decision(one, "answer")
+    for interval in list_decisions(fields):
+        decision, text = read_decision(interval, "answer")
         if decision == "interrupt":
-            start_s, end_s = one.read_number("start"), one.read_number("end")
+            start_s, end_s = interval.read_number("start"), interval.read_number("end")
             end = end_s if end_s > start_s else None
-            turns.append(Turn(time_s=start_s, role="assistant", text=words, end_s=end))
+            turns.append(Turn(time_s=start_s, role="assistant", text=text, end_s=end))
     path = fields.read_text("video_path")
     goal = fields.read_text("task") if isinstance(fields.record.get("task"), str) else ""
     return _make_sample(fields, PurePosixPath(path).stem, path, "duration_in_sec", turns, goal=goal)
@@ -63,23 +63,18 @@ def list_decisions(content: Fields) -> list[Fields]:
     intervals, answers = content.record.get("video_intervals"), content.record.get("answers")
     if not isinstance(intervals, list) or not isinstance(answers, list):
         raise content.error("video_intervals", "and answers must be lists")
-    found: list[Fields] = []
+    decisions: list[Fields] = []
     spans: list[tuple[float, float, str]] = []
     for number, (interval, answer) in enumerate(zip(intervals, answers, strict=False)):
         place = f"{content.path_prefix}video_intervals[{number}]"
         start_s, end_s = check_span(place, interval, may_be_instant=True)
         record = {"start": start_s, "end": end_s, "answer": answer}
-        found.append(Fields(record=record, path_prefix=f"{content.path_prefix}answers[{number}]."))
+        decisions.append(Fields(record=record, path_prefix=f"{content.path_prefix}answers[{number}]."))
         spans.append((start_s, end_s, place))
     for (_, end_s, before), (start_s, _, place) in pairwise(sorted(spans)):
         if start_s < end_s - _ROUNDING_S:
             raise ValueError(f"{place} must not begin before {before} ends: each moment has one decision")
-    return found
-
-
-def is_omnipro(fields: Fields) -> bool:
-    """Whether a record is a sample of OmniPro."""
-    return fields.has_list("ground_truth") and fields.has("task") and fields.has("duration")
+    return decisions
 
 
 def read_omnipro(fields: Fields) -> Sample:
@@ -87,17 +82,12 @@ def read_omnipro(fields: Fields) -> Sample:
     question = fields.read_text("question")
     asked_s = _read_clock(fields, "question_time") if fields.has("question_time") else 0.0
     turns = [Turn(time_s=asked_s, role="user", text=question)]
-    for one in fields.read_objects("ground_truth"):
-        name = next(name for name in ("trigger_time_sec", "trigger_time") if one.has(name) or name == "trigger_time")
-        texts = (one.record.get(part) for part in _TEXTS)
+    for trigger in fields.read_objects("ground_truth"):
+        name = "trigger_time_sec" if trigger.has("trigger_time_sec") else "trigger_time"
+        texts = (trigger.record.get(part) for part in _TEXTS)
         text = next((str(value) for value in texts if isinstance(value, str | int) and str(value).strip()), question)
-        turns.append(Turn(time_s=_read_clock(one, name), role="assistant", text=text))
+        turns.append(Turn(time_s=_read_clock(trigger, name), role="assistant", text=text))
     return _make_sample(fields, fields.read_text("id"), fields.read_text("video_path"), "duration", turns)
-
-
-def is_cooking(fields: Fields) -> bool:
-    """Whether a record is a video of Qualcomm Interactive Cooking."""
-    return fields.has_list("output_texts") and fields.has_list("output_timestamps")
 
 
 def read_cooking(fields: Fields) -> Sample:
@@ -110,9 +100,9 @@ def read_cooking(fields: Fields) -> Sample:
         raise fields.error("output_texts", "must have one text for each of output_timestamps, at least one")
     turns = []
     for number, (text, time) in enumerate(zip(texts, times, strict=True)):
-        one = Fields(record={"text": text}, path_prefix=f"{fields.path_prefix}output_texts[{number}].")
+        message = Fields(record={"text": text}, path_prefix=f"{fields.path_prefix}output_texts[{number}].")
         time_s = check_number(f"{fields.path_prefix}output_timestamps[{number}]", time, minimum=0)
-        turns.append(Turn(time_s=time_s, role="assistant", text=one.read_text("text")))
+        turns.append(Turn(time_s=time_s, role="assistant", text=message.read_text("text")))
     num_frames = frame_at(max(turn.time_s for turn in turns), FPS) + 1
     fields.check_length("output_timestamps", num_frames, FPS)
     goal = fields.read_text("activity_name", may_be_blank=True) if fields.has("activity_name") else ""
@@ -146,11 +136,6 @@ def _make_sample(fields: Fields, video_id: str, path: str, length: str, turns: l
         goal=goal,
         turns=tuple(sorted(turns, key=turn_order)),
     )
-
-
-def is_gold(fields: Fields) -> bool:
-    """Whether a record has the form of a gold answer."""
-    return fields.has("question_id") and fields.has_list("answer")
 
 
 def read_gold(fields: Fields) -> Sample:
@@ -227,11 +212,6 @@ _FIRST_NS: Final = 10**17
 _AROUND_NAME: Final = re.compile("First up are |Moving on to |!")
 
 
-def is_qevd(fields: Fields) -> bool:
-    """Whether a record is a workout of QEVD."""
-    return fields.has("long_range_video_file") and fields.has("video_timestamps")
-
-
 def read_qevd(fields: Fields, folder: Path) -> tuple[Sample, ...]:
     """Read one workout of a split in ``folder``: a sample for each exercise with feedback, up to the next transition.
 
@@ -274,16 +254,16 @@ def _read_times(fields: Fields, folder: Path) -> list[int]:
     name = "video_timestamps"
     path = folder / fields.read_text(name)
     try:
-        found = np.load(path, mmap_mode="r", allow_pickle=False) if path.is_file() else None  # a pipe would never end
+        times = np.load(path, mmap_mode="r", allow_pickle=False) if path.is_file() else None  # a pipe would never end
     except (OSError, ValueError, SyntaxError, EOFError, TokenError) as error:  # of files and headers
         raise fields.error(name, "must name a .npy file that can be read") from error
-    if found is None:
+    if times is None:
         raise fields.error(name, "must name a .npy file, relative to the split; there is none")
-    if not isinstance(found, np.ndarray) or found.ndim != 1 or found.dtype.kind not in "iuf" or not found.size:
+    if not isinstance(times, np.ndarray) or times.ndim != 1 or times.dtype.kind not in "iuf" or not times.size:
         raise fields.error(name, "must name a .npy file with the time of each frame")
-    if not np.all((found >= _FIRST_NS) & (found < 2**63)):
+    if not np.all((times >= _FIRST_NS) & (times < 2**63)):
         raise fields.error(name, "must have Unix times in nanoseconds")
-    times_ns: list[int] = found.astype(np.int64).tolist()
+    times_ns: list[int] = times.astype(np.int64).tolist()
     for frame, (before, after) in enumerate(pairwise(times_ns), start=1):
         if after < before:
             raise fields.error(

@@ -107,7 +107,7 @@ _NOT_SPOKEN = ("system", "DST_CONTEXT")
 def _find_end(fields: Fields, fps: float) -> int:
     """Return the frame after the last turn and step of a DST clip that does not state its end."""
     ends = (("conversation", "time"), ("dst", "end_ts"))
-    times = [one.read_number(name) for part, name in ends for one in fields.read_objects(part) if one.has(name)]
+    times = [entry.read_number(name) for part, name in ends for entry in fields.read_objects(part) if entry.has(name)]
     return frame_at(max(times, default=0.0), fps) + 1
 
 

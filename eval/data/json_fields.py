@@ -6,10 +6,12 @@ A field that is missing or has the wrong type raises ``ValueError``. The message
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
 from stepscope.engine.dialogue import MAX_SECONDS
-from stepscope.engine.io.files import replace_surrogates
-from stepscope.engine.io.json_records import short_repr
+from stepscope.engine.io.files import load_json, read_text, replace_surrogates
+from stepscope.engine.io.json_records import reading, short_repr
 
 MAX_FRAMES = 2**31
 MAX_DURATION_S = 86_400.0
@@ -56,6 +58,16 @@ def parse_clock(text: str) -> float:
     for part in text.split(":"):
         seconds = 60 * seconds + float(part)
     return seconds
+
+
+def read_provenance_beside(path: Path) -> dict[str, Any]:
+    """Return the provenance that ``write_samples`` put beside a file; empty without one. Raises ``ValueError``."""
+    file = path.with_name(f"{path.name}.provenance.json")
+    if not file.is_file():
+        return {}
+    with reading(file):
+        content = load_json(read_text(file))
+    return content if isinstance(content, dict) else {}
 
 
 def _error(name: str, value: object, rule: str) -> ValueError:

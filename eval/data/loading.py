@@ -7,7 +7,7 @@ No record is dropped silently: ``read_samples`` raises ``ValueError`` naming fil
 import os
 import warnings
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from graphlib import CycleError, TopologicalSorter
@@ -20,35 +20,10 @@ from stepscope.engine.io.files import digest_file, load_json, load_json_lines, r
 from stepscope.engine.io.hub_cache import parse_address
 from stepscope.engine.io.json_records import short_repr
 from stepscope.engine.records import Step
-from stepscope.eval.data.benchmarks import (
-    is_cooking,
-    is_egoproactive,
-    is_gold,
-    is_omnipro,
-    is_qevd,
-    read_cooking,
-    read_egoproactive,
-    read_gold,
-    read_omnipro,
-    read_qevd,
-)
-from stepscope.eval.data.clips import Extent, read_clip, read_dialogue, read_extent
-from stepscope.eval.data.json_fields import Fields
+from stepscope.eval.data.clips import Extent, read_extent
+from stepscope.eval.data.formats import ReadSamples, describe_formats, find_format
+from stepscope.eval.data.json_fields import Fields, read_provenance_beside
 from stepscope.eval.data.samples import SPAN_FIELDS, InvalidSample, Role, Sample, Split, Turn, is_inside, turn_order
-
-_FORMATS = (
-    'write an object with a list "videos" (a manifest), or objects with "dst" (DST clips), with "conversation" and '
-    '"metadata" (ProAssist dialogues), with "question_id" and "answer" (ProactiveVideoQA), with "video_intervals" and '
-    '"answers" (EgoProactive), with "ground_truth" and "duration" (OmniPro), with "output_texts" and '
-    '"output_timestamps" (Qualcomm Interactive Cooking), or with "long_range_video_file" and "video_timestamps" (QEVD)'
-)
-_WHOLE_VIDEOS: tuple[tuple[Callable[[Fields], bool], Callable[[Fields], Sample]], ...] = (
-    (is_gold, read_gold),
-    (is_egoproactive, read_egoproactive),
-    (is_omnipro, read_omnipro),
-    (is_cooking, read_cooking),
-)
-"""Published records of whole videos: the test of a form, and its reader."""
 
 
 class SampleWarning(UserWarning):
@@ -88,7 +63,8 @@ def read_split(path: str | Path, *, videos: Path | None = None) -> Split:
             video_id = next(name for name in names if name is not None and name not in entries)
             entries[video_id] = InvalidSample(video_id=video_id, reason=str(error))
             file.ids.reserve(video_id)
-    return Split(path=source, entries=tuple(entries.values()), digest=digest_file(source), provenance=file.provenance)
+    provenance = file.provenance or read_provenance_beside(source)
+    return Split(path=source, entries=tuple(entries.values()), digest=digest_file(source), provenance=provenance)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -187,7 +163,7 @@ def _read_records(source: Path) -> tuple[list[_Record], Mapping[str, Any]]:
         return records, provenance if isinstance(provenance, dict) else {}
     clips = content if isinstance(content, list) else [content]
     if not clips:
-        raise ValueError(f"{source} is an empty list; {_FORMATS}")
+        raise ValueError(f"{source} is an empty list; {describe_formats()}")
     return [_record(value, number, field="video_uid") for number, value in enumerate(clips)], {}
 
 
@@ -207,8 +183,8 @@ def _parse(text: str) -> tuple[list[_Record], object]:
 
 
 def _record(value: object, number: int, *, field: str, is_listed: bool = False) -> _Record:
-    found = (value.get(field) or value.get("question_id")) if isinstance(value, dict) else None
-    video_id = found if isinstance(found, str) and found else None
+    stated = (value.get(field) or value.get("question_id")) if isinstance(value, dict) else None
+    video_id = stated if isinstance(stated, str) and stated else None
     name = f"video number {number}" if video_id is None else f"video {video_id}"
     return _Record(name=name, number=number, value=value, video_id=video_id, is_listed=is_listed)
 
@@ -224,24 +200,12 @@ def read_published(value: object) -> Sample:
     return _published(value, Path())[0][0]
 
 
-def _published(value: object, folder: Path) -> list[tuple[Sample, Extent | None]]:
-    """Return the samples of a published record, with the path of its video as it is written.
-
-    ``folder`` is that of the split: the times of QEVD are in files beside it.
-    """
+def _published(value: object, folder: Path) -> ReadSamples:
+    """Return the samples of a record of a split in ``folder``, with the path of its video as it is written."""
     if not isinstance(value, dict):
-        raise ValueError(f"a record must be a JSON object; {_FORMATS}")
+        raise ValueError(f"a record must be a JSON object; {describe_formats()}")
     fields = Fields(record=value)
-    for is_form, read in _WHOLE_VIDEOS:
-        if is_form(fields):
-            return [(read(fields), None)]
-    if is_qevd(fields):
-        return [(sample, None) for sample in read_qevd(fields, folder)]
-    is_clip = fields.has("dst") or fields.has("inferred_goal")
-    if not is_clip and not fields.has("conversation"):
-        raise ValueError(f"has an unknown format; {_FORMATS}")
-    extent = read_extent(fields)
-    return [((read_clip if is_clip else read_dialogue)(fields, extent), extent)]
+    return find_format(fields).read(fields, folder)
 
 
 def read_listed(value: object) -> Sample:
@@ -280,7 +244,7 @@ def _read_order(listed: Sequence[Fields], ids: Set[str]) -> dict[str, tuple[str,
     after = dict[str, tuple[str, ...]]()
     for step in listed:
         value = step.record.get("after", [])
-        if not isinstance(value, list) or not all(isinstance(one, str) and one in ids for one in value):
+        if not isinstance(value, list) or not all(isinstance(name, str) and name in ids for name in value):
             raise step.error("after", f"must be a list of ids of steps; got {short_repr(value)}")
         if value:
             after[step.read_text("id")] = tuple(dict.fromkeys(value))
@@ -340,7 +304,7 @@ class SampleIds:
         Raises ``ValueError`` for a duplicate id in a manifest, and for a duplicate clip.
         """
         if sample.video_id in self._taken:
-            if extent is None or any(replace(one, video_id=sample.video_id) == sample for one in self._samples):
+            if extent is None or any(replace(other, video_id=sample.video_id) == sample for other in self._samples):
                 raise ValueError(f"two videos share the video_id {sample.video_id}; rename one of them")
             candidates = _candidates(extent, has_other_frames=self._taken[sample.video_id] != extent)
             free = next(name for name in candidates if name not in self._taken and name not in self._given)

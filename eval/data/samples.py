@@ -132,6 +132,11 @@ class Split:
         writer = self.provenance.get("reference_writer")
         return " ".join(writer.split())[:200] if isinstance(writer, str) else ""
 
+    @property
+    def origin(self) -> dict[str, str]:
+        """What a copy of the split, and the scores over it, must state of the references; empty for those of people."""
+        return {"reference_writer": self.reference_writer} if self.reference_writer else {}
+
     def find(self, video_id: str) -> Sample | None:
         """Return the valid sample of a video."""
         return next((sample for sample in self.samples if sample.video_id == video_id), None)

@@ -6,8 +6,8 @@ DST or ProAssist clip from frame 0.
 """
 
 import json
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import asdict, replace
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from itertools import groupby
 from pathlib import Path
 from typing import Any, Final, Literal, get_args
@@ -64,8 +64,8 @@ def write_samples(
         omit: Fields to leave out because the format cannot hold them; ``updates`` includes the initial state, and
             ``task`` the updates.
         videos: Path to store for a video file, instead of its own.
-        provenance: Origin of the samples. A manifest stores it in the field ``provenance``, which
-            ``eval.data.loading`` ignores; the published formats store it in ``<path>.provenance.json``.
+        provenance: Origin of the samples. A manifest stores it in the field ``provenance``, the published formats
+            in ``<path>.provenance.json``.
 
     Raises:
         UnsupportedFieldError: The format cannot hold a field that ``omit`` can leave out.
@@ -85,7 +85,7 @@ def write_samples(
     else:
         records = [to_json(_published(sample, file_format, name)) for sample, name in zip(kept, names, strict=True)]
         lines, listed_lines = "\n".join(records), ",\n".join(records)
-        text = lines if file_format == "proassist" else f"[{listed_lines}]"
+        text = lines if WRITTEN_FORMATS[file_format].suffix == ".jsonl" else f"[{listed_lines}]"
     with atomic_write(path) as file:
         file.write(text + "\n")
     if provenance and file_format != "manifest":
@@ -155,9 +155,10 @@ def _listed(sample: Sample, video: str | None) -> dict[str, Any]:
 def _published(sample: Sample, file_format: FileFormat, video: str | None) -> dict[str, Any]:
     """Return a published record that loads as exactly this sample; ``video`` is the path to store for its file."""
     cannot_hold = f"video {sample.video_id}: the {file_format} format cannot hold"
-    for field in _find_unsupported(sample, file_format):
+    written = WRITTEN_FORMATS[file_format]
+    for field in _find_unsupported(sample, written.lacks):
         raise UnsupportedFieldError(f"{cannot_hold} {OPTIONAL_FIELDS[field]}", field)
-    record = _format(sample, file_format, video)
+    record = written.format(sample, video)
     try:
         read = read_published(json.loads(to_json(record)))
     except ValueError as error:
@@ -183,25 +184,16 @@ def _published(sample: Sample, file_format: FileFormat, video: str | None) -> di
     return record
 
 
-def _find_unsupported(sample: Sample, file_format: FileFormat) -> Iterator[OptionalField]:
-    """Yield the fields of a sample that ``omit`` can leave out and that a published format cannot hold."""
-    is_gold, turns = file_format == "proactive-videoqa", sample.turns
-    if not is_gold and sample.video_path is not None:
-        yield "video_path"
-    if any(turn.cause is not None for turn in turns):
-        yield "cause"
-    if not is_gold and any(turn.end_s is not None for turn in turns):
-        yield "spans"
-    if file_format != "dst" and (sample.initial_state or any(turn.role == "update" for turn in turns)):
-        yield "updates"
-    if is_gold and (sample.goal or sample.steps):
-        yield "task"
-
-
-def _format(sample: Sample, file_format: FileFormat, video: str | None) -> dict[str, Any]:
-    if file_format == "dst":
-        return _dst_clip(sample)
-    return _dialogue(sample) if file_format == "proassist" else format_gold(sample, video)
+def _find_unsupported(sample: Sample, lacks: Collection[OptionalField]) -> Iterator[OptionalField]:
+    """Yield the fields that a sample has and that its format ``lacks``."""
+    is_held: dict[OptionalField, bool] = {
+        "video_path": sample.video_path is not None,
+        "cause": any(turn.cause is not None for turn in sample.turns),
+        "spans": any(turn.end_s is not None for turn in sample.turns),
+        "updates": bool(sample.initial_state) or any(turn.role == "update" for turn in sample.turns),
+        "task": bool(sample.goal or sample.steps),
+    }
+    yield from (field for field in OPTIONAL_FIELDS if field in lacks and is_held[field])
 
 
 def _extent(sample: Sample) -> dict[str, Any]:
@@ -214,7 +206,7 @@ def _extent(sample: Sample) -> dict[str, Any]:
     }
 
 
-def _dst_clip(sample: Sample) -> dict[str, Any]:
+def _dst_clip(sample: Sample, _: str | None) -> dict[str, Any]:
     times_s: dict[str, list[float]] = {}
     for turn in sample.turns:
         if turn.role == "update":
@@ -250,7 +242,7 @@ def _dst_turns(sample: Sample) -> Iterator[dict[str, Any]]:
         state = apply_update(state, turn.text).state
 
 
-def _dialogue(sample: Sample) -> dict[str, Any]:
+def _dialogue(sample: Sample, _: str | None) -> dict[str, Any]:
     recipe = "\n".join(f"{number}. {step.name}" for number, step in enumerate(sample.steps, start=1))
     return _extent(sample) | {
         "metadata": {"task_goal": sample.goal, "knowledge": recipe},
@@ -280,3 +272,22 @@ def _dialogue_turns(sample: Sample) -> Iterator[dict[str, Any]]:
 
 def _start_frame(sample: Sample) -> int:
     return frame_at(sample.start_s or 0.0, sample.fps)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WrittenFormat:
+    """A format in which samples are written."""
+
+    suffix: str
+    format: Callable[[Sample, str | None], dict[str, Any]]
+    """Returns the record of a sample, with the path to store for its video."""
+    lacks: Collection[OptionalField] = ()
+    """The fields that it cannot hold."""
+
+
+WRITTEN_FORMATS: Final[Mapping[FileFormat, WrittenFormat]] = {
+    "manifest": WrittenFormat(suffix=".json", format=_listed),
+    "dst": WrittenFormat(suffix=".json", format=_dst_clip, lacks=("video_path", "cause", "spans")),
+    "proassist": WrittenFormat(suffix=".jsonl", format=_dialogue, lacks=("video_path", "cause", "spans", "updates")),
+    "proactive-videoqa": WrittenFormat(suffix=".json", format=format_gold, lacks=("cause", "updates", "task")),
+}

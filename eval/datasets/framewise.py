@@ -13,10 +13,11 @@ from stepscope.eval.datasets.segments import AnnotatedVideo
 
 
 def read_classes(text: str) -> dict[str, str] | None:
-    """Return the labels of ``mapping.txt`` by id; None for any other text."""
-    rows = [line.split() for line in text.splitlines() if line.strip()]
-    is_mapping = bool(rows) and all(len(row) == 2 and row[0].isdigit() for row in rows)
-    return {row[0]: row[1] for row in rows} if is_mapping else None
+    """Return the names by number of a text such as ``mapping.txt``, with lines ``7 pour_milk``; None for any other."""
+    rows = [
+        re.fullmatch(r"(\d+)(?:\s+|\s*,\s*)([^\W\d].*)", line.strip()) for line in text.splitlines() if line.strip()
+    ]
+    return {row[1]: row[2] for row in rows if row} if rows and all(rows) else None
 
 
 def read_bundle(text: str) -> list[str] | None:

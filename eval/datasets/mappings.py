@@ -50,6 +50,7 @@ class DatasetMapping:
     step: str = ""
     unit: str = "s"
     base: int = 0
+    zero: str = ""
     end_included: bool = False
     duration: str = ""
     subset: str = ""
@@ -63,6 +64,7 @@ class DatasetMapping:
     continued: Flag = field(default_factory=dict)
     wrong: Flag = field(default_factory=dict)
     cause: str = ""
+    corrected_by: str = ""
     messages: Flag = field(default_factory=dict)
     text: str = ""
     assistant: Flag = field(default_factory=dict)
@@ -115,6 +117,7 @@ def override(mapping: DatasetMapping, columns: Sequence[str], unit: str) -> Data
         if name not in known or not equals:
             raise ValueError(f"--columns takes FIELD=COLUMN with a field of {', '.join(known)}; got {column}")
         fields[name] = value
+        fields |= {"wrong": {value: ()}} if name == "cause" and not mapping.wrong else {}
     return replace(mapping, **fields)
 
 
@@ -170,7 +173,8 @@ def to_seconds(value: object, mapping: DatasetMapping, *, is_end: bool = False) 
         return parse_time(text)
     if not _NUMBER.fullmatch(text):
         raise ValueError(f"a time in {mapping.unit} is a number; got {short_repr(value)}")
-    return check_number("a time", float(text.replace(",", ".")) * _SCALES.get(kind, 1.0), minimum=0)
+    number = float(text.replace(",", ".")) - (mapping.base if kind == "ticks" else 0)
+    return check_number("a time", number * _SCALES.get(kind, 1.0), minimum=0)
 
 
 def _follow(value: Any, path: str) -> Any:

@@ -51,6 +51,8 @@ class AnnotationReader:
 
     def read(self, path: Path, *, is_named: bool) -> None:
         """Add the content of a file, which the user named itself or not. Raises ``ValueError`` naming it."""
+        if any(path.name == one.zero for one in self.candidates):
+            return
         self._is_certain = self.is_chosen and is_named
         if path.suffix.lower() in (".eaf", ".anvil", ".xml"):
             root = parse_xml(path, kind="annotations in XML")
@@ -106,6 +108,7 @@ class AnnotationReader:
         of_lines = self._find("lines", partial(_fits_lines, lines))
         is_framewise = not any(re.search(r"[\s,;]", line) for line in lines[:_NUM_LINES])
         if of_lines is not None:
+            of_lines = _with_zero(of_lines, path)
             self._add(read_lines(text, _name_fields(path, of_lines), of_lines, level=self.level), of_lines.description)
         elif is_framewise and len(lines) > 1:
             mapping = self._find("framewise", lambda one: not one.keys or not {*one.keys}.isdisjoint(lines))
@@ -151,6 +154,13 @@ class AnnotationReader:
             if self.subsets.setdefault(video_id, name) != name:
                 raise ValueError(f"video {video_id} is in {self.subsets[video_id]} and in {name}; keep it in one")
 
+    def name_goal(self, video: AnnotatedVideo) -> dict[str, Any]:
+        """Return the fields of the goal of a video: a number has the name that a list gives, or is left out."""
+        goal = self.goals.get(video.goal) or self.classes.get(video.goal, video.goal)
+        if not goal.isdigit():
+            return {"goal": goal}
+        return {"goal": "", "left_out": Counter(video.left_out) + Counter({"goal without a name": 1})}
+
     def _add(self, videos: Sequence[AnnotatedVideo], dataset: str) -> None:
         self.datasets[dataset] = None
         for video in videos:
@@ -193,7 +203,7 @@ def read_annotations(
     videos = [
         replace(
             video,
-            goal=reader.goals.get(video.goal, video.goal),
+            **reader.name_goal(video),
             subset=reader.subsets.get(video.video_id, video.subset),
             duration_s=video.duration_s or reader.lengths.get(video.video_id),
         )
@@ -249,6 +259,17 @@ def _fits_lines(lines: Collection[str], mapping: DatasetMapping) -> bool:
 def _name_fields(path: Path, mapping: DatasetMapping) -> dict[str, str]:
     match = re.fullmatch(mapping.file, path.stem) if mapping.file else None
     return {"@file": path.stem, **(match.groupdict(default="") if match else {})}
+
+
+def _with_zero(mapping: DatasetMapping, path: Path) -> DatasetMapping:
+    """Return a mapping with the zero of the times from the file beside ``path`` that it names, if there is one."""
+    file = path.parent / mapping.zero
+    if not file.is_file():
+        return mapping
+    first = read_text(file).split()[:1]
+    if not first or not first[0].isdigit():
+        raise ValueError(f"{file.name} beside it must begin with the time of the first frame")
+    return replace(mapping, base=int(first[0]))
 
 
 def _join(one: AnnotatedVideo, other: AnnotatedVideo) -> AnnotatedVideo:

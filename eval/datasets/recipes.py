@@ -5,6 +5,7 @@ of a step fills the k-th entry of that step; surplus segments extend the last on
 """
 
 import math
+import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -20,6 +21,7 @@ Repeats = Literal["auto", "occurrence", "merge", "first"]
 Wrong = Literal["done", "open"]
 _SAME_IOU: Final = 0.9
 """Segments of a step with a larger intersection over union are one segment, annotated twice."""
+_STEP_ID: Final = re.compile(r"S[1-9]\d{0,5}", re.ASCII)
 _OTHER_UNIT: Final = 3.0
 """An end this many times later than that of the video means another unit."""
 
@@ -61,7 +63,8 @@ def build_sample(
     recipe = () if repeats == "occurrence" else recipe
     never = [segment for segment in video.segments if not segment.is_done]
     entries = _assign(done, never, recipe, counts, repeats, wrong)
-    steps = tuple(Step(id=f"S{number}", name=entry.step.name) for number, entry in enumerate(entries, start=1))
+    named = zip(_list_ids(entries), entries, strict=True)
+    steps = tuple(Step(id=step_id, name=entry.step.name) for step_id, entry in named)
     before = {step.id: tuple(steps[i].id for i in entry.step.after) for step, entry in zip(steps, entries, strict=True)}
     after = {step_id: ids for step_id, ids in before.items() if ids}
     sample = Sample(video_id=video.video_id, fps=fps, num_frames=num_frames, goal=video.goal, steps=steps, after=after)
@@ -169,16 +172,24 @@ def _assign(
             counts["extended"] += 1
             last.segments.append(segment)
         if is_new:
-            own.append(_Entry(step=RecipeStep(name=segment.label), segments=[segment] * segment.is_done))
+            step = RecipeStep(name=segment.label, step_id=segment.step_id)
+            own.append(_Entry(step=step, segments=[segment] * segment.is_done))
             entries.append(own[-1])
     return entries
+
+
+def _list_ids(entries: Sequence[_Entry]) -> list[str]:
+    """Return the ids of the steps: those of the files if they are of the form S3 and differ, else in their order."""
+    ids = [entry.step.step_id for entry in entries]
+    is_kept = all(_STEP_ID.fullmatch(step_id) for step_id in ids) and len(set(ids)) == len(ids)
+    return ids if is_kept else [f"S{number}" for number in range(1, len(ids) + 1)]
 
 
 def _make_updates(entries: Sequence[_Entry], sample: Sample, counts: Counter[str], wrong: Wrong) -> list[Turn]:
     """Return the updates by time; at one time completes of steps open before, starts, completes of steps just begun."""
     last_s = (sample.num_frames - 1) / sample.fps
     ranked = list[tuple[float, int, Turn]]()
-    for number, entry in enumerate(entries, start=1):
+    for step, entry in zip(sample.steps, entries, strict=True):
         if not entry.segments:
             continue
         start_s, end_s = entry.segments[0].start_s, max(segment.end_s for segment in entry.segments)
@@ -192,11 +203,11 @@ def _make_updates(entries: Sequence[_Entry], sample: Sample, counts: Counter[str
             end_s = max(start_s, last_s)
         cause = ", ".join(dict.fromkeys(segment.cause for segment in entry.segments if segment.cause)) or None
         is_open = entry.is_open(wrong)
-        start = Turn(time_s=start_s, role="update", text=f"S{number}->start", cause=cause if is_open else None)
+        start = Turn(time_s=start_s, role="update", text=f"{step.id}->start", cause=cause if is_open else None)
         ranked.append((start_s, 1, start))
         if is_open:
             counts["left open"] += 1
         else:
-            complete = Turn(time_s=end_s, role="update", text=f"S{number}->complete", cause=cause)
+            complete = Turn(time_s=end_s, role="update", text=f"{step.id}->complete", cause=cause)
             ranked.append((end_s, 0 if start_s < end_s else 2, complete))
     return [turn for _, _, turn in sorted(ranked, key=lambda item: item[:2])]

@@ -45,6 +45,8 @@ def make_video(
         left_out=left_out,
     )
     place = f"video {video_id}"
+    corrected = [row.fields for row in rows if find_text(row.fields, mapping.corrected_by)]
+    causes = {find_text(one, mapping.corrected_by): _find_cause(one, mapping) for one in corrected}
     segments, turns = list[Segment](), list[Turn]()
     try:
         length_s = to_seconds(duration, replace(mapping, unit="s")) if duration else 0.0
@@ -52,7 +54,7 @@ def make_video(
         for row in rows:
             place = row.place
             if has_flag(row.fields, mapping.messages):
-                turns += _make_turn(row.fields, mapping)
+                turns += _make_turn(row.fields, mapping, causes)
             elif reason := _find_reason(row, mapping, level):
                 left_out[reason] += 1
             else:
@@ -95,13 +97,12 @@ def _make_segment(fields: Mapping[str, Any], mapping: DatasetMapping) -> Segment
     is_done = start_s >= 0 and end_s >= 0
     if is_done and end_s < start_s:
         raise ValueError(f"{short_repr(label)} ends at {end_s:g} s, before its start at {start_s:g} s; swap the times")
-    is_wrong = has_flag(fields, mapping.wrong)
     return Segment(
         label=label,
         start_s=start_s if is_done else -1.0,
         end_s=end_s if is_done else -1.0,
         step_id=step_id,
-        cause=(find_text(fields, mapping.cause) or "error") if is_wrong else "",
+        cause=_find_cause(fields, mapping) if has_flag(fields, mapping.wrong) else "",
         is_continued=has_flag(fields, mapping.continued),
     )
 
@@ -113,12 +114,18 @@ def _read_time(fields: Mapping[str, Any], name: str, mapping: DatasetMapping, *,
     return to_seconds(value, mapping, is_end=is_end)
 
 
-def _make_turn(fields: Mapping[str, Any], mapping: DatasetMapping) -> list[Turn]:
-    """Return the message of a row; none if it has no words."""
+def _find_cause(fields: Mapping[str, Any], mapping: DatasetMapping) -> str:
+    """Return what is wrong in a row that has an error."""
+    return find_text(fields, mapping.cause) or "error"
+
+
+def _make_turn(fields: Mapping[str, Any], mapping: DatasetMapping, causes: Mapping[str, str]) -> list[Turn]:
+    """Return the message of a row, with the error that it corrects by ``causes``; none if it has no words."""
     text = find_text(fields, mapping.text)
     role: Role = "assistant" if has_flag(fields, mapping.assistant) else "user"
     time_s = _read_time(fields, mapping.start, mapping)
-    return [Turn(time_s=time_s, role=role, text=text)] if text and time_s >= 0 else []
+    cause = causes.get(find_text(fields, "id")) if role == "assistant" else None
+    return [Turn(time_s=time_s, role=role, text=text, cause=cause)] if text and time_s >= 0 else []
 
 
 def _end_at_next(segments: Sequence[Segment], duration_s: float | None) -> Iterator[Segment]:

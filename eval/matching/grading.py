@@ -21,7 +21,7 @@ class Reply:
     """A reply to grade."""
 
     question: str
-    """The user's first words; empty without any."""
+    """The first message of the user; empty if there is none."""
     gold: str
     text: str
 

@@ -36,7 +36,7 @@ from stepscope.eval.metrics.replies.turn_taking import (
     spoken_texts,
     turn_metrics,
 )
-from stepscope.eval.metrics.segments import SegmentCounts
+from stepscope.eval.metrics.segments import CountedStep, SegmentCounts
 from stepscope.eval.metrics.system import SystemCounts
 from stepscope.eval.metrics.text import TextCounts, TextPairs, TextScorer, score_text, undefined_texts
 
@@ -91,6 +91,8 @@ class VideoAnalysis:
     """Counts of each named signal that decides."""
     moments: tuple[VideoMoment, ...] = ()
     """Its turns, failures and near misses, if they were listed."""
+    step_counts: tuple[CountedStep, ...] = ()
+    """The counts of each step, if they were counted."""
     stale_roots: str = ""
     """Why the roots that a diagnosis found are not counted; empty if they are, and without a diagnosis."""
 

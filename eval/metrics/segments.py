@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stepscope.engine.dialogue import initial_state, parse_update
-from stepscope.engine.records import FrameOutput
+from stepscope.engine.records import FrameOutput, Step
 from stepscope.eval.data.samples import Sample
 from stepscope.eval.matching.updates import reference_updates
 from stepscope.eval.metrics.counts import Counts, ratio
@@ -50,6 +50,15 @@ class StepTrace:
     completions: Mapping[str, int]
     violations: frozenset[str]
     """Steps that start before all their predecessors in the recipe's graph are completed."""
+
+    def only(self, step: str) -> "StepTrace":
+        """Return what it states about one step; the others are background."""
+        return StepTrace(
+            labels=tuple(label if label in (step, None) else BACKGROUND for label in self.labels),
+            starts={one: frame for one, frame in self.starts.items() if one == step},
+            completions={one: frame for one, frame in self.completions.items() if one == step},
+            violations=self.violations & {step},
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,16 +106,50 @@ class SegmentCounts(Counts):
     num_ref_violations: int = 0
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CountedStep:
+    """The counts of one step of a video, as if the others were background."""
+
+    video_id: str
+    step: Step
+    cause: str
+    """Why its completion is hard, such as a mistake; empty if the data names no reason."""
+    counts: SegmentCounts
+
+
 def count_segments(outputs: Sequence[FrameOutput], sample: Sample) -> SegmentCounts:
     """Count one video; a video without steps has no counts, so that its scores are undefined."""
-    if not sample.steps:
-        return SegmentCounts()
+    return _compare(*_trace(outputs, sample), sample, sample.steps) if sample.steps else SegmentCounts()
+
+
+def count_steps(outputs: Sequence[FrameOutput], sample: Sample) -> tuple[CountedStep, ...]:
+    """Count each step of one video."""
+    gen, ref = _trace(outputs, sample)
+    updates = ((parse_update(turn.text), turn.cause) for turn in sample.turns if turn.role == "update")
+    causes = {one.step_id: cause for one, cause in updates if one is not None and one.transition == "complete"}
+    return tuple(
+        CountedStep(
+            video_id=sample.video_id,
+            step=step,
+            cause=causes.get(step.id) or "",
+            counts=_compare(gen.only(step.id), ref.only(step.id), sample, (step,)),
+        )
+        for step in sample.steps
+    )
+
+
+def _trace(outputs: Sequence[FrameOutput], sample: Sample) -> tuple[StepTrace, StepTrace]:
+    """Return what the outputs and the reference state."""
     texts = defaultdict[int, list[str]](list)
     for update in reference_updates(sample):
         texts[update.frame_index].append(update.text)
     states = enumerate(reference_states(sample))
     ref = trace_steps(sample, ((frame, state, texts[frame]) for frame, state in states))
-    gen = trace_steps(sample, ((one.frame_index, one.dst_state, one.updates) for one in outputs))
+    return trace_steps(sample, ((one.frame_index, one.dst_state, one.updates) for one in outputs)), ref
+
+
+def _compare(gen: StepTrace, ref: StepTrace, sample: Sample, steps: Iterable[Step]) -> SegmentCounts:
+    """Count two traces, which are of these steps alone."""
     pairs = list(zip(gen.labels, ref.labels, strict=True))
     num_right = sum(one == other for one, other in pairs)
     num_step_right = sum(one == other for one, other in pairs if other)
@@ -114,7 +157,7 @@ def count_segments(outputs: Sequence[FrameOutput], sample: Sample) -> SegmentCou
     hits = [sum(abs(delay) <= tolerance + _ROUNDING for delay in delays_s.values()) for tolerance in TOLERANCES_S]
     orders = list(ref.completions), list(gen.completions)
     given = initial_state(sample.steps, sample.initial_state)
-    left = {step for step, state in given.items() if state == "not_started"}
+    left = {step.id for step in steps if given[step.id] == "not_started"}
     omitted, predicted = left - ref.starts.keys(), left - gen.starts.keys()
     late = [gen.completions[step] - ref.completions[step] for step in gen.completions if step in ref.completions]
     in_time = [frames / sample.fps for frames in late if frames >= 0]

@@ -11,7 +11,7 @@ from typing import Final, Literal, NamedTuple
 
 ROUNDING: Final = 1e-9
 """Slack of a comparison of times, in seconds: 10.2 - 9.2 is not exactly 1."""
-Reads = Literal["replies", "replies in spans", "completions", "mistakes"]
+Reads = Literal["replies", "replies in spans", "completions", "mistakes", "steps", "next steps", "goals"]
 Sums = Mapping[str, float]
 """Counts by name, which add up over videos."""
 
@@ -85,12 +85,17 @@ class Protocol:
     silence: frozenset[str] = frozenset()
     """Replies that count as silence, in lower case."""
     reads: Reads = "replies"
-    """The turns of a run that are scored: all replies, or those of references with a reply span, or completions of
-    steps. Runs have no mistakes."""
+    """The references of a run: all replies, those with a reply span, completions of steps, or categories of segments.
+    Runs have no mistakes."""
     grades_joined: bool = False
     """Whether a reply is graded together with all earlier ones of its span."""
     has_one_reference: bool = False
     """Whether the benchmark has exactly one reference for each video."""
+
+    @property
+    def has_categories(self) -> bool:
+        """Whether a text counts as the nearest category of the split, so that no judge grades it."""
+        return self.reads in ("steps", "next steps", "goals")
 
     @property
     def reads_contents(self) -> bool:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from numbers import Real
 from typing import Any, Final
 
-from stepscope.eval.protocols.benchmarks import reply_spans, start_times, timeliness, whole_videos
+from stepscope.eval.protocols.benchmarks import categories, reply_spans, start_times, timeliness, whole_videos
 from stepscope.eval.protocols.protocol import Protocol, Span, Sums, Video
 
 Accuracy = float | Sequence[float]
@@ -14,7 +14,8 @@ References = Sequence[tuple[float, float]]
 Replies = Sequence[tuple[float, Accuracy]]
 
 
-_ALL: Final = (*reply_spans.PROTOCOLS, *start_times.PROTOCOLS, *timeliness.PROTOCOLS, *whole_videos.PROTOCOLS)
+_MODULES: Final = (categories, reply_spans, start_times, timeliness, whole_videos)
+_ALL: Final = tuple(protocol for module in _MODULES for protocol in module.PROTOCOLS)
 PROTOCOLS: Final[Mapping[str, Protocol]] = {one.name: one for one in sorted(_ALL, key=lambda one: one.name)}
 """Every protocol by its name, such as ``spot-pnr``."""
 

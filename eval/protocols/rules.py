@@ -9,9 +9,10 @@ from typing import Final, NamedTuple
 from stepscope.engine.dialogue import parse_update
 from stepscope.engine.records import FrameOutput
 from stepscope.eval.data.samples import Sample, Turn
-from stepscope.eval.matching.grading import MAX_GRADE, Grade, Reply
+from stepscope.eval.matching.grading import MAX_GRADE, Grade, RememberedGrades, Reply
 from stepscope.eval.metrics.counts import Counts
 from stepscope.eval.metrics.replies.reply_spans import TimedReply, find_question, grade_span, list_replies
+from stepscope.eval.protocols.benchmarks.categories import NearestCategory, list_categories
 from stepscope.eval.protocols.protocol import Counted, Protocol, Reads, Span, Video, measure_delay
 from stepscope.eval.protocols.registry import find_protocol
 
@@ -78,6 +79,13 @@ class Rule:
         sums = counts.sums or (0.0,) * len(self.sum_names)
         return self.protocol.summarize(dict(zip(self.sum_names, sums, strict=True)))
 
+    def choose_grade(self, samples: Sequence[Sample], grade: Grade) -> Grade:
+        """Return the judge of texts over the samples of a split: ``grade``, or the nearest of their categories."""
+        if not self.protocol.has_categories:
+            return grade
+        found = (turn.text for sample in samples for _, turn in _list_references(self.protocol, sample))
+        return RememberedGrades(NearestCategory(list(found)))
+
     def explain_undefined(self, samples: Sequence[Sample], *, has_states: bool) -> str:
         """Return the reason why a run on these samples has no scores under the rule; empty if it has."""
         reads = self.protocol.reads
@@ -93,7 +101,8 @@ class Rule:
     def describe(self) -> str:
         """Return the rule in one line, as in the footnote of a table."""
         one = self.protocol
-        parts = (f"window: {one.windows}", f"matching: {one.matching}", one.aggregation, self.values, one.source)
+        judge = f"contents: {one.judge}" if one.has_categories else ""
+        parts = (f"window: {one.windows}", f"matching: {one.matching}", judge, one.aggregation, self.values, one.source)
         return f"{self.name} ({one.main}): {'; '.join(filter(None, parts))}."
 
 
@@ -126,8 +135,8 @@ def read_video(rule: Rule, sample: Sample, outputs: Sequence[FrameOutput], *, gr
     A reply has the time of its frame. Its accuracy is its grade divided by 2; that of a completion is 1 for the same
     step, else 0.
     """
-    positions = _list_references(rule.protocol, sample)
-    turns = [sample.turns[position] for position in positions]
+    references = _list_references(rule.protocol, sample)
+    turns = [turn for _, turn in references]
     spans = tuple(Span(turn.time_s, turn.time_s if turn.end_s is None else turn.end_s) for turn in turns)
     accuracies: Iterable[Sequence[float]]
     if rule.protocol.reads == "completions":
@@ -147,23 +156,21 @@ def read_video(rule: Rule, sample: Sample, outputs: Sequence[FrameOutput], *, gr
         accuracies=tuple(map(tuple, accuracies)),
         duration_s=num_frames / sample.fps,
     )
-    return RunVideo(video=video, positions=tuple(positions))
+    return RunVideo(video=video, positions=tuple(position for position, _ in references))
 
 
-def _list_references(protocol: Protocol, sample: Sample) -> list[int]:
-    """Return the positions of the reference turns that a protocol reads, by start and end."""
+def _list_references(protocol: Protocol, sample: Sample) -> list[tuple[int, Turn]]:
+    """Return the references that a protocol reads, by start and end, each with its position in the turns."""
+    if protocol.has_categories:
+        return list_categories(sample, protocol.reads)
     is_read: Mapping[Reads, Callable[[Turn], bool]] = {
         "replies": lambda turn: turn.role == "assistant",
         "replies in spans": lambda turn: turn.role == "assistant" and turn.end_s is not None,
         "completions": lambda turn: turn.role == "update" and bool(_completed(turn.text)),
         "mistakes": lambda _: False,
     }
-    found = [
-        (turn.time_s, turn.end_s or turn.time_s, position)
-        for position, turn in enumerate(sample.turns)
-        if is_read[protocol.reads](turn)
-    ]
-    return [position for *_, position in sorted(found)]
+    found = [one for one in enumerate(sample.turns) if is_read[protocol.reads](one[1])]
+    return sorted(found, key=lambda one: (one[1].time_s, one[1].end_s or one[1].time_s, one[0]))
 
 
 def _words_of(text: str) -> str:

@@ -92,6 +92,7 @@ class _Charts(BaseModel):
     states: list[_StateShares]
     latency_ms: list[_Latency]
     signals: dict[str, _SignalCharts] = {}
+    classes: list[dict[str, str | FiniteOrNan]] = []
 
 
 def build_chart_data(videos: Sequence[VideoAnalysis]) -> dict[str, Any]:

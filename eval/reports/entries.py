@@ -75,13 +75,14 @@ class Entry:
     def count(self, rules: Sequence[Rule], samples: Sequence[Sample], *, grade: Grade) -> list[list[RuleCounts]]:
         """Return, per rule, the counts of each video; all are 0, so that scores are nan, where it is undefined."""
         remembered = RememberedGrades(grade)
+        grades = [rule.choose_grade(samples, remembered) for rule in rules]
         is_undefined = [bool(self.explain_undefined(rule, samples)) for rule in rules]
         counts: list[list[RuleCounts]] = [[] for _ in rules]
         for sample in samples:
             outputs = self.outputs(sample)  # once for all rules: they are read from a file
-            for rule, is_empty, of_rule in zip(rules, is_undefined, counts, strict=True):
+            for rule, own, is_empty, of_rule in zip(rules, grades, is_undefined, counts, strict=True):
                 zeros = RuleCounts(sums=(0.0,) * len(rule.sum_names))
-                of_rule.append(zeros if is_empty else rule.count_outputs(sample, outputs, grade=remembered))
+                of_rule.append(zeros if is_empty else rule.count_outputs(sample, outputs, grade=own))
         return counts
 
 

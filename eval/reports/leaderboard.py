@@ -148,7 +148,7 @@ def build_leaderboard(
         remarks={name: label for name, label in remarks.items() if label},
         num_videos=len(entries.samples),
         left_out=entries.left_out,
-        basis=describe_scoring(asdict(settings)),
+        basis=describe_scoring(asdict(settings) | split.origin),
         notes=_list_notes(rules, entries, of_responses),
     )
 

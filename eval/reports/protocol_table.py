@@ -72,6 +72,8 @@ class ProtocolTable:
     judge: str
     text_encoder: str
     num_videos: int
+    origin: Mapping[str, str] = field(default_factory=dict)
+    """``Split.origin`` of the references."""
     has_baselines: bool = False
     left_out: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Videos that are not finished in all runs, each with the runs that have not finished it."""
@@ -79,7 +81,10 @@ class ProtocolTable:
     @property
     def basis(self) -> str:
         """The videos, judge and encoder of all numbers, in one line."""
-        scoring = describe_scoring({"judge": self.judge, "text_encoder": self.text_encoder})
+        read = (row.rule for row in self.rows if row.is_defined and row.rule.protocol.reads_contents)
+        judges = dict.fromkeys(map(self.name_judge, read))
+        judge = " and ".join(judges) or self.judge
+        scoring = describe_scoring({"judge": judge, "text_encoder": self.text_encoder, **self.origin})
         return f"{format_count(self.num_videos, 'video')}, 95 % intervals by bootstrap over videos; {scoring}."
 
     def list_defined(self) -> list[tuple[Rule, list[ProtocolRow]]]:
@@ -89,7 +94,8 @@ class ProtocolTable:
 
     def name_judge(self, rule: Rule) -> str:
         """Return the judge of the contents under a rule; ``none`` if they do not count."""
-        return self.judge if rule.protocol.reads_contents else "none"
+        protocol = rule.protocol
+        return protocol.judge if protocol.has_categories or not protocol.reads_contents else self.judge
 
 
 def build_protocol_table(
@@ -134,6 +140,7 @@ def build_protocol_table(
         judge=judge.name,
         text_encoder=text_encoder,
         num_videos=len(entries.samples),
+        origin=split.origin,
         has_baselines=baselines,
         left_out=entries.left_out,
     )
@@ -147,12 +154,13 @@ def list_differing_turns(
     entry = entries.rows[run.name]
     grade = RememberedGrades(CosineBands(encode) if judge is None else judge.grade)
     known = [rule for rule in rules if not entry.explain_undefined(rule, entries.samples)]
+    grades = {rule.name: rule.choose_grade(entries.samples, grade) for rule in known}
     turns: list[DifferingTurn] = []
     for sample in entries.samples:
         outputs = entry.outputs(sample)
         met: dict[int, dict[str, bool]] = {}
         for rule in known:
-            video, positions = read_video(rule, sample, outputs, grade=grade)
+            video, positions = read_video(rule, sample, outputs, grade=grades[rule.name])
             for position, credit in zip(positions, rule.count(video).credits, strict=True):
                 met.setdefault(position, {})[rule.name] = credit > 0
         for position, by_rule in sorted(met.items()):
@@ -205,7 +213,8 @@ def tabulate_protocols(table: ProtocolTable) -> list[dict[str, str | float]]:
     rows: dict[str, dict[str, str | float]] = {}
     for one in table.rows:
         for run, score in one.runs.items():
-            row, name = rows.setdefault(run, {"run": run, "text_encoder": table.text_encoder}), one.rule.name
+            name = one.rule.name
+            row = rows.setdefault(run, {"run": run, "text_encoder": table.text_encoder, **table.origin})
             row[f"{name} parameters"] = one.rule.values
             row[f"{name} judge"] = table.name_judge(one.rule)
             column = f"{name} {one.score}"
@@ -224,6 +233,7 @@ def tabulate_protocol_differences(table: ProtocolTable) -> list[dict[str, str | 
             **row.difference.columns(),
             "judge": table.name_judge(row.rule),
             "text_encoder": table.text_encoder,
+            **table.origin,
         }
         for row in table.rows
         if row.difference is not None

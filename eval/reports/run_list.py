@@ -70,6 +70,7 @@ def _read_run(name: str, path: Path) -> ListedRun:
     notes = read(read_notes, default=RunNotes())
     num_videos = metrics.get("num_videos", 0)
     scored = {"videos scored": f"{num_videos} of {num_videos + len(metrics['errors'])}"} if metrics else {}
+    writer = {"references": f"by {metrics['reference_writer']}"} if metrics.get("reference_writer") else {}
     intervals = {
         key: (found["low"], found["high"])
         for key, found in metrics.get("intervals", {}).items()
@@ -79,7 +80,7 @@ def _read_run(name: str, path: Path) -> ListedRun:
         name=name,
         date=_read_date(settings, path),
         origin=describe_origin(settings),
-        settings=read(lambda _: _list_settings(settings), default={}) | scored,
+        settings=read(lambda _: _list_settings(settings), default={}) | scored | writer,
         scores={key: value for key, value in metrics.get("scores", {}).items() if value is not None},
         intervals=intervals,
         notes=notes,

@@ -29,8 +29,10 @@ from stepscope.eval.metrics.score import (
     count_texts,
     score_counts,
 )
+from stepscope.eval.metrics.segments import count_steps
 from stepscope.eval.metrics.text import TextScorer, undefined_texts
 from stepscope.eval.reports.charts import build_chart_data, chart_signals
+from stepscope.eval.reports.step_table import STEP_COLUMNS, tabulate_steps
 from stepscope.eval.reports.table_files import read_metrics, read_video_rows
 from stepscope.eval.reports.tables import write_columns
 from stepscope.eval.runs.folder import RunFolder, explain_unscored, read_stream_config
@@ -116,6 +118,8 @@ class ScoredRun:
     signals: Mapping[str, Any] = field(default_factory=dict)
     """Scores of each named signal that decides; see ``eval.metrics.decisions``."""
     moments: tuple[VideoMoment, ...] = ()
+    steps: tuple[Mapping[str, str | float], ...] = ()
+    """Scores of each step, class and cause; see ``eval.reports.step_table``."""
 
 
 def make_analyzer(
@@ -155,7 +159,8 @@ def make_analyzer(
             num_roots=math.nan if traced is None or stale_roots else len(traced.roots),
         )
         moments = list_moments(sample, outputs, analysis.judged, config=config)
-        return replace(analysis, moments=moments, stale_roots=stale_roots)
+        step_counts = count_steps(outputs, sample) if has_states else ()
+        return replace(analysis, moments=moments, step_counts=step_counts, stale_roots=stale_roots)
 
     return analyze
 
@@ -206,17 +211,20 @@ def score_run(
         }
         for entry in split.entries
     ]
+    steps = tabulate_steps([step for video in analyzed.values() for step in video.step_counts])
+    charts = build_chart_data(list(analyzed.values())) | chart_signals(run.signals(), list(analyzed.values()))
     return ScoredRun(
         report=report,
         rows=tuple(rows),
         errors=errors,
         warnings=warnings,
-        charts=build_chart_data(list(analyzed.values())) | chart_signals(run.signals(), list(analyzed.values())),
+        charts={**charts, "classes": [row for row in steps if row["level"] != "step"]},
         signals=summarize_signals(run.signals(), [video.signals for video in analyzed.values()]),
         text_problem=scorer.problem,
         judge=COSINE_JUDGE if judge is None else judge.name,
         reference_writer=split.reference_writer,
         moments=tuple(moment for video in analyzed.values() for moment in video.moments),
+        steps=tuple(steps),
     )
 
 
@@ -242,7 +250,7 @@ def compute_video_scores(counts: VideoCounts, *, score_texts: ScoreTexts = undef
 
 
 def write_tables(folder: Path, run: ScoredRun, settings: Mapping[str, Any]) -> None:
-    """Write ``videos.csv``, ``columns.csv``, ``moments.csv``, ``metrics.json`` and ``charts.json`` together."""
+    """Write ``videos.csv``, ``columns.csv``, ``moments.csv``, ``steps.csv``, ``metrics.json`` and ``charts.json``."""
     writer = {"reference_writer": run.reference_writer} if run.reference_writer else {}
     scoring = describe_scoring({**settings, **writer, "judge": run.judge})
     names = [field.name for field in fields(VideoMoment)]
@@ -253,6 +261,7 @@ def write_tables(folder: Path, run: ScoredRun, settings: Mapping[str, Any]) -> N
     with replace_files(folder) as new:
         write_csv(new / "videos.csv", [{**row, "scoring": scoring} for row in run.rows])
         write_csv(new / "moments.csv", map(asdict, run.moments), columns=names)
+        write_csv(new / "steps.csv", run.steps, columns=STEP_COLUMNS)
         write_columns(new / "columns.csv")
         write_json(new / "charts.json", run.charts)
         write_json(new / "metrics.json", {**settings, **content})

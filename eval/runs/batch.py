@@ -80,7 +80,7 @@ def run_batch(
                 graphs[record.graphs] = None
                 yield FinishedVideo(record=record, is_kept=True)
         _write_graphs(folder, settings, graphs)
-        counter = _ProgressCounter(pending, num_videos=len(samples))
+        counter = _FrameCounter(pending, num_videos=len(samples))
         yield counter.progress(())
         with closing(run_scheduler(pending, backend)) as events:
             for event in events:
@@ -100,7 +100,7 @@ def run_batch(
 
 
 def _write_graphs(folder: RunFolder, settings: Mapping[str, Any], graphs: Iterable[str]) -> None:
-    """Add to ``run.json`` what the records of the videos say of CUDA graphs, if they say anything."""
+    """Add the states of CUDA graphs in the records of the videos to ``run.json``, if there are any."""
     if text := ", ".join(filter(None, graphs)):
         folder.write_settings({**settings, "graphs": text})
 
@@ -112,10 +112,11 @@ def build_run_settings(split: Split, worker_config: WorkerConfig, worker_specs: 
         if not worker_config.heads.is_file():
             raise ValueError(f"the heads file {worker_config.heads} does not exist")
         heads = digest_file(worker_config.heads)[:16]
-    quantize, hardware = worker_config.quantize, worker_config.hardware_decoding
     folder = find_folder(worker_config.checkpoint)
     pixels = find_frame_pixels(folder, worker_config.frame_pixels)
-    model = identify_model(worker_config.checkpoint, heads=worker_config.heads, quantize=quantize, frame_pixels=pixels)
+    model = identify_model(
+        worker_config.checkpoint, heads=worker_config.heads, quantize=worker_config.quantize, frame_pixels=pixels
+    )
     return {
         "split": name_file(split.path),
         "checkpoint": worker_config.checkpoint,
@@ -128,9 +129,8 @@ def build_run_settings(split: Split, worker_config: WorkerConfig, worker_specs: 
         **signal_settings(worker_config.config),
         "live": worker_config.live,
         "kept_features": worker_config.features is not None,
-        **({} if quantize == "none" else {"quantize": quantize}),
         **model_settings(folder, worker_config.config, frame_pixels=pixels),
-        **({} if hardware == "off" else {"hardware_decoding": hardware}),
+        **worker_config.changed_settings(),
     }
 
 
@@ -199,7 +199,7 @@ def open_backend(devices: str, worker_config: WorkerConfig) -> AbstractContextMa
     return nullcontext(make_process_pool(worker_config, specs))
 
 
-class _ProgressCounter:
+class _FrameCounter:
     """Counts finished videos and frames."""
 
     def __init__(self, samples: Iterable[Sample], *, num_videos: int) -> None:

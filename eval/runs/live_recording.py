@@ -18,7 +18,7 @@ from stepscope.engine.inference.cuda_graphs import describe_graphs
 from stepscope.engine.io.files import append_whole, check_regular, to_json
 from stepscope.engine.io.json_records import parse_record, reading
 from stepscope.engine.live.output_log import OutputLog
-from stepscope.engine.live.recorder import VideoRecorder
+from stepscope.engine.live.recorder import LiveVideoWriter
 from stepscope.engine.model.checkpoint import Checkpoint
 from stepscope.engine.records import GAP_REASONS, FrameOutput, UserTurn, numbered_lines, read_outputs
 from stepscope.engine.video.growing import finish_growing
@@ -88,7 +88,7 @@ class LiveRecording:
         with ExitStack() as files:
             files.enter_context(RunFolder.open(path, settings))
             self.outputs = OutputLog(output_path(path, _video_id(path)))
-            self.video = VideoRecorder(path / VIDEO_NAME, fps=config.fps)
+            self.video = LiveVideoWriter(path / VIDEO_NAME, fps=config.fps)
             self._session = files.enter_context((path / SESSION_NAME).open("wb", buffering=0))
             self._write(asdict(task))
             self._files = files.pop_all()

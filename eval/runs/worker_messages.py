@@ -3,9 +3,9 @@
 No library of the model is imported, so that a process which only leads workers starts early.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import ClassVar, Final
+from typing import Any, ClassVar, Final
 
 from stepscope.engine.config import HardwareDecoding, Quantization, StreamConfig
 from stepscope.engine.records import FrameOutput
@@ -16,6 +16,8 @@ REPORT_INTERVAL_S: Final = 0.25
 """Time between two progress reports."""
 USAGE_INTERVAL_S: Final = 0.5
 """Time between two measurements of tokens and memory."""
+CHANGED_SETTINGS: Final = ("quantize", "hardware_decoding")
+"""Fields of ``WorkerConfig`` that ``run.json`` has only where they are not the default."""
 HEAD_START_FRAMES: Final = 128
 """Frames that the first video streams before others share its passes: it is finished early, or has an error early."""
 
@@ -31,7 +33,7 @@ class VideoStatus:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerUsage:
-    """What a worker costs at one moment, measured at most twice a second."""
+    """The speed and memory of a worker at one moment, measured at most twice a second."""
 
     tokens_per_s: float
     """Tokens fed to the model since the measurement before, also those that were cropped later."""
@@ -129,6 +131,11 @@ class WorkerConfig:
         if self.batch_size is not None and self.batch_size < 1:
             raise ValueError(f"batch_size must be at least 1; got {self.batch_size}")
 
+    def changed_settings(self) -> dict[str, Any]:
+        """Return those of ``CHANGED_SETTINGS`` that are not the default."""
+        named = {field.name: field.default for field in fields(self) if field.name in CHANGED_SETTINGS}
+        return {name: value for name, default in named.items() if (value := getattr(self, name)) != default}
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FramesDone:
@@ -148,7 +155,7 @@ class VideoResult:
     outputs: tuple[FrameOutput, ...] = ()
     """One per frame; empty if the video failed."""
     diagnosis: Outcome | None = None
-    """What a worker that diagnoses has found."""
+    """The diagnosis of the video, from a worker that diagnoses."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

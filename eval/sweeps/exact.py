@@ -90,14 +90,14 @@ def run_sweep(
     if len(specs) != 1:
         raise ValueError(f"a sweep runs on one device; choose one of {', '.join(spec.device for spec in specs)}")
     check_hardware(worker_config.hardware_decoding, [specs[0].device])
-    settings = build_sweep_settings(build_run_settings(split, worker_config, specs), grid, scoring)
+    settings = build_sweep_settings(build_run_settings(split, worker_config, specs), grid, scoring) | split.origin
     with ExitStack() as stack:
         folder = stack.enter_context(SweepFolder.open(out, settings, resume=resume))
         stack.callback(torch.set_num_threads, torch.get_num_threads())  # load_checkpoint changes it
         pending = [sample for sample in split.samples if not _is_finished(folder, sample, grid)]
         before = {sample.video_id: folder.video(sample.video_id, num_points=len(grid)) for sample in pending}
         warnings = {sample.video_id: explain_rerun(before[sample.video_id], sample) for sample in pending}
-        counter = _ProgressCounter(pending, num_videos=len(split.samples), num_points=len(grid))
+        counter = _PointCounter(pending, num_videos=len(split.samples), num_points=len(grid))
         yield counter.progress()
         if pending:
             checkpoint = load_checkpoint(worker_config, specs[0])
@@ -184,7 +184,7 @@ def build_sweep_settings(run_settings: Mapping[str, Any], grid: Grid, scoring: S
     return {**kept, "config": config, **asdict(scoring), "speak": grid.speak, "update": grid.update}
 
 
-class _ProgressCounter:
+class _PointCounter:
     """Counts finished videos, runs, frames and passes."""
 
     def __init__(self, pending: Sequence[Sample], *, num_videos: int, num_points: int) -> None:

@@ -37,7 +37,7 @@ PROBABILITIES: Final[Mapping[str, Decision]] = {"speak_prob": "speak", "update_p
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Trace:
+class SignalTrace:
     """The values of one signal in one video of ``T`` frames, and its ``R`` reference frames."""
 
     values: NDArray[np.float64]
@@ -59,7 +59,7 @@ class TracedSignal:
     """Description of a named signal; None for a probability."""
     threshold: float
     """Threshold of the run; nan without one."""
-    videos: dict[str, Trace] = field(default_factory=dict)
+    videos: dict[str, SignalTrace] = field(default_factory=dict)
     """By id; a video without a known value is missing."""
 
     @property
@@ -181,11 +181,11 @@ def _add_traces(run: RunFolder, entry: Sample | InvalidSample, signals: Sequence
         raise ValueError("its outputs hold no probabilities, as those of an imported system")
 
 
-def _trace(sample: Sample, decides: Decision, values: Sequence[float]) -> Trace:
+def _trace(sample: Sample, decides: Decision, values: Sequence[float]) -> SignalTrace:
     silent = [math.nan] * (sample.num_frames - len(values))  # as in ``count_role``
     values = [*values, *silent]
     frames = sorted({frame for frame in reference_frames(sample, ROLES[decides]) if frame < len(values)})
-    return Trace(values=np.array(values, float), expected_frames=np.array(frames, dtype=np.intp), fps=sample.fps)
+    return SignalTrace(values=np.array(values, float), expected_frames=np.array(frames, dtype=np.intp), fps=sample.fps)
 
 
 _LEADS: Final = ("_lead_mean_s", "_lead_median_s")
@@ -251,7 +251,7 @@ def _find_signal(traces: Traces, grid: Grid, decides: Decision) -> TracedSignal:
 
 
 def count_thresholds(
-    traces: Sequence[Trace],
+    traces: Sequence[SignalTrace],
     thresholds: Sequence[float],
     *,
     policy: DecisionPolicy = POLICIES["heads"],
@@ -280,7 +280,7 @@ def count_thresholds(
     ]
 
 
-def _count_pairs(fires: NDArray[np.bool_], trace: Trace) -> NDArray[np.intp]:
+def _count_pairs(fires: NDArray[np.bool_], trace: SignalTrace) -> NDArray[np.intp]:
     """Return the number of pairs of events ``fires`` [K, T] and reference frames, ``[K, tolerances]``.
 
     Each reference frame in turn takes the first free event within the tolerance. With windows of equal width, no

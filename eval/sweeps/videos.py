@@ -16,7 +16,7 @@ from stepscope.engine.model.checkpoint import Checkpoint
 from stepscope.engine.model.features.encoder_pool import EncoderPool, count_cores
 from stepscope.engine.records import FrameOutput
 from stepscope.engine.replay import Recording, run_recordings
-from stepscope.engine.streamer import Streamer
+from stepscope.engine.stream import Streamer
 from stepscope.eval.data.samples import Sample, build_task, describe_other_end
 from stepscope.eval.matching.turns import Encode
 from stepscope.eval.metrics.decisions import DecisionCounts
@@ -132,12 +132,7 @@ def sweep_videos(
     walks, ready = dict[Recording, _Walk](), deque[Recording]()
     num_cores = count_cores(num_sharing=num_sharing)
     with EncoderPool(checkpoint, num_cores=num_cores, num_videos=batch_size) as pool:
-        features = SampleFeatures(
-            checkpoint=checkpoint,
-            folder=worker_config.features,
-            hardware=worker_config.hardware_decoding,
-            encode_frames=pool.encode,
-        )
+        features = SampleFeatures.of_run(checkpoint, worker_config, pool.encode)
 
         def next_recordings() -> Iterator[Recording | None]:
             while True:

@@ -31,6 +31,7 @@ from stepscope.eval.data.json_fields import check_number
 from stepscope.eval.data.loading import read_split
 from stepscope.eval.data.samples import InvalidSample, Sample
 from stepscope.eval.matching.sentence_encoders import load_encoder
+from stepscope.eval.reports.scoring import describe_writer
 from stepscope.eval.runs.streaming.sample_features import SampleFeatures
 from stepscope.eval.training.card import CardScores, write_card
 from stepscope.eval.training.data import load_training_data
@@ -195,7 +196,7 @@ class TrainingJob:
             validator = replace(self._validator, features=features, processes=ALONE)
             scores = CardScores(
                 split=str(options.val),
-                basis=VALIDATION_BASIS,
+                basis=", ".join(filter(None, (VALIDATION_BASIS, describe_writer(self._val_writer)))),
                 trained=validator.report(),
                 before=log.rows[0],
                 silent=validator.report(is_silent=True, num_resamples=0),
@@ -236,10 +237,13 @@ class TrainingJob:
             data = replace(data, clips=tuple(clips))
         self.data = data
         self._validator: Validator | None = None
+        self._val_writer = ""
         self.problems = data.problems
         """A line per clip with a problem, and per record of ``--val`` that cannot be used."""
         if options.val is not None:
-            entries = read_split(options.val, videos=options.videos).entries
+            split = read_split(options.val, videos=options.videos)
+            entries = split.entries
+            self._val_writer = split.reference_writer
             samples = tuple(entry for entry in entries if isinstance(entry, Sample))
             self.problems += tuple(
                 f"{entry.video_id} of --val: {entry.reason}" for entry in entries if isinstance(entry, InvalidSample)

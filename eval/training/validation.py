@@ -9,7 +9,7 @@ from typing import Final
 from stepscope.engine.config import StreamConfig
 from stepscope.engine.dialogue import initial_state
 from stepscope.engine.records import FrameOutput, check_probs, unknown_output
-from stepscope.engine.streamer import Streamer
+from stepscope.engine.stream import Streamer
 from stepscope.engine.training.processes import Processes
 from stepscope.eval.data.samples import Sample, build_task
 from stepscope.eval.matching.turns import Encode

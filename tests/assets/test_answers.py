@@ -15,8 +15,7 @@ from stepscope.engine.model.checkpoint import Checkpoint
 from stepscope.engine.model.checkpoint_folder import identify_model
 from stepscope.engine.model.files.bundled import BUNDLED_CHECKPOINTS
 from stepscope.engine.records import frame_at
-from stepscope.engine.stream import StreamEvent, StreamRequest
-from stepscope.engine.streamer import Streamer
+from stepscope.engine.stream import Streamer, StreamEvent, StreamRequest
 from stepscope.eval.data.loading import read_samples
 from stepscope.eval.data.samples import Sample, build_task
 from stepscope.eval.runs.streaming.sample_features import SampleFeatures

@@ -8,7 +8,7 @@ from stepscope.engine.config import StreamConfig
 from stepscope.engine.loading import load_model
 from stepscope.engine.model.features.frame_encoder import encode
 from stepscope.engine.records import FrameOutput
-from stepscope.engine.streamer import Streamer
+from stepscope.engine.stream import Streamer
 from stepscope.engine.video.reader import read_frames
 from stepscope.eval.data.loading import read_split
 from stepscope.eval.data.samples import build_task

@@ -4,14 +4,13 @@ from typing import Any
 
 import pytest
 
-from stepscope.engine.bench.modes import read_videos
 from stepscope.engine.config import StreamConfig
 from stepscope.engine.loading import load_model
 from stepscope.engine.model.checkpoint import Checkpoint
 from stepscope.engine.records import FrameOutput
 from stepscope.engine.replay import Recording
-from stepscope.engine.stream import StreamRequest
-from stepscope.engine.streamer import Streamer
+from stepscope.engine.stream import Streamer, StreamRequest
+from stepscope.eval.cli.bench import read_videos
 from tests.support.paths import ASSETS
 from tests.support.streams.batches import stream_many
 from tests.support.streams.streams import assert_equal, between, decided

@@ -19,8 +19,7 @@ from stepscope.engine.model.checkpoint import Checkpoint
 from stepscope.engine.model.features.frame_encoder import FrameFeatures
 from stepscope.engine.records import FrameOutput, UserTurn
 from stepscope.engine.replay import Recording
-from stepscope.engine.stream import StreamRequest
-from stepscope.engine.streamer import Streamer
+from stepscope.engine.stream import Streamer, StreamRequest
 from tests.support.paths import ASSETS
 from tests.support.streams import published_loop
 from tests.support.streams.batches import stream_many

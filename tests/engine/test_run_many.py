@@ -10,7 +10,7 @@ from stepscope.engine.config import StreamConfig
 from stepscope.engine.inference.runner import PackedStream, forward_packed
 from stepscope.engine.model.checkpoint import Checkpoint
 from stepscope.engine.model.kv_cache import KVCache
-from stepscope.engine.streamer import Streamer
+from stepscope.engine.stream import Streamer
 from tests.support.streams.batches import CASES, stream_both, stream_many, video
 from tests.support.streams.streams import SHORT, decided, probs
 

@@ -269,4 +269,4 @@ def _show(batches: BatchContext, name: str, read: str = "") -> Updates:
     said += f" Unusable records: {len(bad)}; the first: {bad[0].reason}." if bad else ""
     choices = gr.Dropdown(choices=list(batches.listed_splits()), value=name)
     view = Updates(status=status_line(said, is_problem=bool(bad)), split=choices)
-    return Updates(view, views=gr.Tabs(selected="split")) if read else view
+    return Updates(view, views=gr.Tabs(selected="Split")) if read else view

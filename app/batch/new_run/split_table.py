@@ -18,6 +18,7 @@ from stepscope.app.player.opening import InPlayer
 from stepscope.app.player.views import PlayerView, status_line
 from stepscope.app.templates import render
 from stepscope.app.window.context import AppContext
+from stepscope.app.window.landing import START
 from stepscope.app.window.live_run import LiveRun
 from stepscope.engine.plurals import format_count
 from stepscope.eval.data.samples import InvalidSample, Sample, Split
@@ -95,7 +96,7 @@ def open_row(
     """Show the video of a clicked row in the player, with its reference."""
     split = batches.listed_splits().get(name or "")
     sample = None if split is None else split.find(str(event.row_value[0]))
-    return opening.open_reference(context, live, sample, open_at=0.0)
+    return opening.open_reference(context, live, sample, destination=START)
 
 
 def make_split_panel(context: AppContext, batches: BatchContext, *, split: Any, here: Any, in_player: InPlayer) -> None:

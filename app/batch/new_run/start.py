@@ -18,7 +18,7 @@ from stepscope.app.core.job_queue import Job
 from stepscope.app.core.references import MAX_RESULT_BYTES, check_size
 from stepscope.app.formatting import as_sentence, name_files
 from stepscope.app.player.views import status_line
-from stepscope.app.review_store.store import SQLITE_ENDINGS
+from stepscope.app.review_store.database import SQLITE_ENDINGS
 from stepscope.engine.errors import EngineError
 from stepscope.eval.runs.batch import build_run_settings, parse_devices
 from stepscope.eval.runs.folder import IDENTITY, RunFolder

@@ -29,6 +29,7 @@ from stepscope.app.player import opening
 from stepscope.app.player.views import PlayerView, status_line
 from stepscope.app.templates import render
 from stepscope.app.window.context import AppContext
+from stepscope.app.window.landing import WORST
 from stepscope.app.window.live_run import LiveRun
 from stepscope.engine.plurals import format_count, format_memory
 from stepscope.eval.data.samples import InvalidSample, Sample
@@ -342,4 +343,4 @@ def step_video(
     at = ids.index(run.clip.name) + by if run.clip.name in ids else 0
     if not 0 <= at < len(ids):
         return opening.refuse(ValueError(f"this is the {'last' if by > 0 else 'first'} video of the run's table"))
-    return opening.open_moment(context, batches, live, ids[at], names=(shown,), open_at="worst")
+    return opening.open_moment(context, batches, live, ids[at], names=(shown,), destination=WORST)

@@ -4,21 +4,17 @@ import { reveal } from "./timeline/chart.js";
 import { parseTime } from "./state/data.js";
 import { DECISIONS } from "./state/signals.js";
 import { runWords } from "./state/thresholds.js";
-import { eventByKey } from "./review/opinions.js";
+import { eventByKey } from "./events/opinions.js";
 import { selectedEvent } from "./playback/selection.js";
-import { seek } from "./playback/playhead.js";
+import { seek } from "./clock/playhead.js";
 import { setStatus, showTurns } from "./dom/dom.js";
 import { openTab, tabNames } from "./panels/tabs.js";
 
 const RUN_KEYS = ["video", "upload", "split", "run", "saved", "other", "above", "speak", "update", "context"];
 const TAB_KEYS = ["tab", "view", "shown", "against", "search", "beside"];
 const ADDRESS_KEYS = [...RUN_KEYS, "t", "event", "score", ...TAB_KEYS];
-const TABS_OF_PAGE = { Live: "live", Chat: "chat", Batch: "batch", Reviews: "reviews" };
-const PAGE_TABS = "#rooms > .tab-wrapper";
-const VIEWS = { batch: "#batch_views > .tab-wrapper", reviews: "#review_views > .tab-wrapper" }; // the tabs of a tab
+const VIEWS = { batch: "batch_views", reviews: "review_views" }; // the tabs of a tab, by their element id
 const NO_RUN = '{"nothing"';
-const OPENING_MS = 3000; // within this time after a change of video, a change to the player's tab belongs to it
-const SETTLING_MS = 1000; // Gradio may select the first view within this time after it has drawn a tab
 const isInFrame = window.parent !== window; // the address of an embedding page cannot be changed
 
 // Receives from the server the address of a video without a run, or a run.
@@ -27,6 +23,7 @@ export function receive(player, text) {
   const nothing = isNothing ? JSON.parse(text) : null;
   if (nothing) player.address.chosen = nothing.place;
   player.receiver.receive(isNothing ? "" : text);
+  awaitPlayer(player);
   const box = !player.settings.hint && document.querySelector("#chosen input");
   if (box) box.placeholder = showTurns(nothing?.name ?? player.data?.name ?? ""); // an upload is none of its choices
   updateAddress(player, true);
@@ -45,25 +42,30 @@ function readAddress() {
   return Object.fromEntries(ADDRESS_KEYS.filter((key) => link.has(key)).map((key) => [key, link.get(key)]));
 }
 
-const firstTab = (tabs) => document.querySelector(`${tabs} [role=tab]`)?.textContent.trim();
-const selectedTab = (tabs) => document.querySelector(`${tabs} [aria-selected=true]`)?.textContent.trim();
-// On a narrow page the last tabs are in a menu.
-function tabNamed(tabs, name) {
-  const buttons = document.querySelectorAll(`${tabs} :is([role=tab], .overflow-dropdown button)`);
-  return [...buttons].find((tab) => tab.textContent.trim() === name);
+// The id of the open one of the tabs with an element id, whose panels have the id "tab_ID"; null before it is drawn.
+// A button may be in the menu of a narrow page.
+function openTabOf(tabs) {
+  const panels = [...document.querySelectorAll(`#${tabs} > [role=tabpanel]`)];
+  return panels.find(({ style }) => style.display !== "none")?.id.slice("tab_".length) ?? null;
 }
-const pageTab = () => TABS_OF_PAGE[selectedTab(PAGE_TABS)];
+// The place of the page's tab: nothing for the player's, and the view of a tab unless it is the first.
+function openPlace() {
+  const tab = openTabOf("rooms"),
+    view = VIEWS[tab] ? openTabOf(VIEWS[tab]) : null;
+  if (tab === null || tab === "player") return {};
+  return { tab, ...(view !== null && view !== FIRST_VIEWS[tab] && { view }) };
+}
+const FIRST_VIEWS = { batch: "Videos", reviews: "Progress" };
 const inputValue = (id) => document.querySelector(`#${id} input`)?.value ?? "";
 
-// The open tab of the page, its view unless it is the first, and the runs that the batch tab shows. Runs of the address
-// that are not shown yet stay.
+// The tab of the page, its view unless it is the first, and the runs that the batch tab shows. The server opens tabs:
+// until the awaited one is drawn, the place is that. Runs of the address that are not shown yet stay.
 function tabPlace({ address }, before) {
-  const tab = pageTab(),
-    place = {};
-  if (!tab) return place;
-  const view = (tab === address.wantedTab ? address.wantedView : null) ?? selectedTab(VIEWS[tab]);
-  place.tab = tab;
-  if (view && view !== firstTab(VIEWS[tab])) place.view = view;
+  const open = openPlace(),
+    isAwaited = address.awaited?.tab === open.tab && address.awaited?.view === open.view;
+  if (isAwaited && address.isAnswered) address.awaited = null;
+  const place = { ...(address.awaited ?? open) },
+    { tab, view } = place;
   if (tab !== "batch") return place;
   const shown = inputValue("batch_runs") || before.shown,
     other = inputValue("other");
@@ -121,9 +123,8 @@ function keptPreview(player) {
 // the page's tab, or of a run that was shown whole.
 export function updateAddress(player, isNow = false) {
   if (player.settings.hint || player.address.isLeaving || player.approach) return; // of another player or page
-  const now = performance.now();
-  openWantedView(player, now);
-  const { address } = player;
+  const now = performance.now(),
+    { address } = player;
   if (isInFrame || (!isNow && !player.video.isPaused && now - address.lastWriteMs < 1000)) return;
   address.lastWriteMs = now;
   const place = currentAddress(player);
@@ -136,34 +137,23 @@ export function updateAddress(player, isNow = false) {
   if (player.data && !player.receiver.run) address.wholeRun = runOf(place); // one that streams is none yet
   if (url.href === location.href) return;
   const hadVideo = videoOf(before) !== null,
-    isOpening = !place.tab && now - address.lastPushMs < OPENING_MS,
     isOtherVideo = hadVideo && videoOf(place) !== videoOf(before),
     isOtherRun = whole !== null && runOf(before) === whole && runOf(place) !== whole,
-    isOtherTab = (hadVideo || before.tab) && place.tab !== before.tab && !isOpening;
-  if (isOtherVideo || isOtherRun) address.lastPushMs = now;
+    isOtherTab = (hadVideo || before.tab) && place.tab !== before.tab;
   history[isOtherVideo || isOtherRun || isOtherTab ? "pushState" : "replaceState"](null, "", url);
 }
 
-// Opens the tabs of the address, when the page starts and after Back.
-export function openTabsOfAddress(player) {
-  const { beside = "rows", tab, view = null } = readAddress();
+// Shows the tabs of the address: the server opens those of the page when it starts, and after Back.
+export function awaitTabsOfAddress(player) {
+  const { beside = "rows", tab, view } = readAddress();
   if (tabNames(player).includes(beside)) openTab(player, beside);
-  Object.assign(
-    player.address,
-    VIEWS[tab] ? { wantedTab: tab, wantedView: view } : { wantedTab: null, wantedView: null },
-  );
-  tabNamed(PAGE_TABS, Object.keys(TABS_OF_PAGE).find((name) => TABS_OF_PAGE[name] === tab) ?? "Player")?.click();
+  player.address.awaited = tab ? { tab, ...(view && { view }) } : {};
 }
 
-// Opens the view of the address as soon as Gradio has drawn its tab, and again if Gradio then selects the first one.
-function openWantedView({ address }, now) {
-  const tabs = VIEWS[address.wantedTab];
-  if (address.wantedView === null || pageTab() !== address.wantedTab || !firstTab(tabs)) return;
-  const found = tabNamed(tabs, address.wantedView);
-  if (found && selectedTab(tabs) !== address.wantedView) {
-    found.click();
-    address.viewClickMs = now;
-  } else if (!found || now - address.viewClickMs > SETTLING_MS) address.wantedView = null;
+// A moment that was opened from another tab is shown in the player's, which the server opens with it.
+function awaitPlayer({ address, data }) {
+  if (address.isAnswered && data && data.landing.time !== null) address.awaited = {};
+  address.isAnswered = true;
 }
 
 // Shows the place of the address after Back or Forward: another video or run needs a new page; a tab does not, and
@@ -177,7 +167,13 @@ function onPopState(player) {
     (inputValue("batch_runs") === (place.shown ?? "") && (!place.against || inputValue("other") === place.against));
   const isShown = isSameBatch && (isSameRun || place.tab);
   player.address.keptFor = isSameRun || !isShown ? undefined : player.data;
-  if (isShown) return openTabsOfAddress(player);
+  if (isShown) {
+    awaitTabsOfAddress(player);
+    return player.trigger("open_tabs", {
+      tab: place.tab ?? "player",
+      view: place.view ?? FIRST_VIEWS[place.tab] ?? null,
+    });
+  }
   // a page with a live session asks; if the user stays, updateAddress restores its address
   player.address.isLeaving = !document.querySelector("[data-session]");
   location.reload();
@@ -245,4 +241,8 @@ export function takeLinkedScoring(player) {
 
 export function mountAddress(player) {
   player.listen(window, "popstate", () => onPopState(player));
+  const leave = ({ target }) => {
+    if (target.closest?.("[role=tab], .overflow-dropdown button")) player.address.awaited = null;
+  };
+  player.listen(document, "click", leave, { capture: true });
 }

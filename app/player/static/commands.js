@@ -2,18 +2,19 @@
 
 import { finishVideo, undoOrRedo } from "./review/actions.js";
 import { copyLink } from "./address.js";
-import { requestPaint, reveal, setView, zoom } from "./timeline/chart.js";
+import { reveal, setView, zoom } from "./timeline/chart.js";
 import { addTurn, deleteTurn, editText, nudge } from "./review/corrections.js";
-import { causeMeanings, clockText, frameAt, referenceWord, SIGNS } from "./state/data.js";
+import { causeMeanings, frameAt, referenceWord, SIGNS } from "./state/data.js";
 import { createButton, createNode, createTable, keyOf, setStatus } from "./dom/dom.js";
 import { findKind, stepStop, stepVideo, toggleOnlyKind } from "./playback/failure_stops.js";
 import { focusTags, giveVerdict } from "./review/review.js";
 import { beginSpan } from "./review/spans.js";
 import { LANES } from "./lanes/table.js";
 import { openInspection } from "./panels/inspection.js";
-import { updatePlayhead } from "./playback/playback.js";
-import { PICTURE_S, redrawPlayhead, seek } from "./playback/playhead.js";
-import { toggleSpeech } from "./playback/speech.js";
+import { updatePlayhead } from "./loop.js";
+import { PICTURE_S, redrawPlayhead, seek } from "./clock/playhead.js";
+import { clearRegion, setLoop, setRegion } from "./playback/region.js";
+import { toggleSpeech } from "./clock/speech.js";
 import { goToUnreviewed, splitPair, stepEvent } from "./playback/selection.js";
 import { addMoment } from "./panels/story.js";
 import { nextTab, openTab } from "./panels/tabs.js";
@@ -170,29 +171,6 @@ function changeRate(player, by) {
   box.selectedIndex = Math.min(box.options.length - 1, Math.max(0, box.selectedIndex + by));
   player.video.setRate(Number(box.value));
   setStatus(player, `Speed ${box.value}×`);
-}
-
-export function setRegion(player, from, to) {
-  player.shown.region = [Math.min(from, to), Math.max(from, to)];
-  setStatus(player, `Region ${regionText(player)}`);
-  requestPaint(player);
-}
-
-const regionText = (player) => player.shown.region.map((time) => clockText(time)).join(" to ");
-
-function setLoop(player, isOn) {
-  if (isOn && !player.shown.region) setRegion(player, player.timeline.view.start, player.timeline.view.end);
-  player.shown.isLooping = isOn;
-  player.find("bar").querySelector("[data-do=loop]").ariaPressed = isOn;
-  setStatus(player, isOn ? `Loop ${regionText(player)}` : "No loop. R loops the region again, F clears it.");
-  requestPaint(player);
-}
-
-function clearRegion(player) {
-  if (!player.shown.region) return setStatus(player, "There is no region: I and O set its ends.");
-  setLoop(player, false);
-  player.shown.region = null;
-  setStatus(player, "The region is cleared.");
 }
 
 function setCaptions(player, which) {

@@ -1,20 +1,22 @@
 // Creates a player: its parts, their listeners, and the server's first value.
 
 import { updateSound } from "./lanes/sound.js";
-import { mountAddress, openTabsOfAddress, receive } from "./address.js";
-import { layout, paint, requestPaint, reveal, setView, updateCounts } from "./timeline/chart.js";
+import { mountAddress, awaitTabsOfAddress, receive } from "./address.js";
+import { layout, paint, requestPaint, reveal, setView } from "./timeline/chart.js";
 import { mountCommands } from "./commands.js";
-import { mountCorrections } from "./review/corrections.js";
+import { mountCorrections, proposeTurn } from "./review/corrections.js";
 import { frameAt } from "./state/data.js";
 import { setStatus } from "./dom/dom.js";
 import { Receiver, withTimeout } from "./state/increments.js";
 import { Player } from "./state/player.js";
-import { mountInspection } from "./panels/inspection.js";
-import { currentEvent } from "./review/opinions.js";
-import { approachMoment, tick } from "./playback/playback.js";
-import { PICTURE_S, requestTick, seek } from "./playback/playhead.js";
-import { mountSpeech } from "./playback/speech.js";
-import { mountPointer } from "./timeline/pointer.js";
+import { drawCurves } from "./panels/curves.js";
+import { dragTurn } from "./review/drag.js";
+import { mountInspection, receiveInspection } from "./panels/inspection.js";
+import { currentEvent } from "./events/opinions.js";
+import { tick } from "./loop.js";
+import { PICTURE_S, requestTick, seek } from "./clock/playhead.js";
+import { mountSpeech } from "./clock/speech.js";
+import { mountPointer } from "./playback/pointer.js";
 import { Timeline } from "./timeline/timeline.js";
 import { mountProvenance } from "./panels/provenance.js";
 import { drawReview, mountReview } from "./review/review.js";
@@ -27,13 +29,16 @@ import { applyThresholds, dragThreshold, mountThresholds, moveThresholds } from 
 import { mountStory } from "./panels/story.js";
 import { mountTour } from "./panels/tour.js";
 import { Transcript } from "./panels/transcript.js";
-import { VideoPlayer } from "./playback/video.js";
+import { VideoPlayer } from "./clock/video.js";
 
 const PICTURE_FIRST_MS = 2000; // at most so long the signals wait for the first picture of the video
 
 const CALLBACKS = {
   tick,
+  layout,
   drawReview,
+  drawCurves: (player) => drawCurves(player, player.find("curves"), player.data),
+  dragTurn,
   moveThreshold: (player, name, value) => {
     moveThresholds(player, { [name]: value });
     player.trigger("shown");
@@ -49,6 +54,14 @@ const PARTS = [
   mountSpeech,
 ];
 const PARTS_OF_PAGE = [mountAddress, mountThresholds, mountStory, mountTour, mountRun];
+
+// What the server sends besides runs, by its name in a patch.
+const PATCHES = { inspection: receiveInspection, turn: proposeTurn };
+
+function receivePatch(player, text) {
+  const patch = text ? JSON.parse(text) : {};
+  for (const [name, follow] of Object.entries(PATCHES)) if (name in patch) follow(player, patch[name]);
+}
 
 // Returns a player in the page around it, whose markup is there.
 export function createPlayer(host) {
@@ -95,20 +108,21 @@ export function mount(host) {
   exposeFrame(player);
   player.root.unpacked = () => player.data; // for tests: a streaming run must unpack like the whole run
   player.root.inspect = () => inspect(player);
+  player.root.receivePatch = (text) => receivePatch(player, text);
+  if (!player.settings.hint) awaitTabsOfAddress(player);
   player.watch("value", () => receive(player, player.props.value));
+  player.watch("patch", () => receivePatch(player, player.props.patch));
   receive(player, player.props.value);
-  if (!player.settings.hint) openTabsOfAddress(player);
   drawReview(player);
   sendWaiting(player);
   tick(player);
+  return player;
 }
 
 // Draws again when the page around the player changes; stops when the player is gone.
 function watchPage(player) {
   let width = 0;
   mountTheme();
-  player.listen(document, "stepscope:stale", () => player.data && updateCounts(player));
-  player.listen(document, "stepscope:approach", () => approachMoment(player)); // of a story
   if (!player.settings.hint)
     player.listen(document, "stepscope:threshold", ({ detail }) => applyThresholds(player, detail));
   const sizes = new ResizeObserver(() => {

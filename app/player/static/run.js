@@ -1,19 +1,19 @@
 // Shows a run, the increments of a streaming run, or no run.
 
-import { drawHit, drawKinds, drawOnlyKind, HIT_WORDS } from "./playback/failure_stops.js";
+import { drawKinds, drawListPlace, drawOnlyKind, LIST_NOUNS } from "./playback/failure_stops.js";
 import { updateSound } from "./lanes/sound.js";
 import { isLinkAtStart, openLinkedMoment, takeLinkedEvent, takeLinkedScoring } from "./address.js";
 import { layout, requestPaint, reveal, setView, updateCounts } from "./timeline/chart.js";
 import { clockText, referenceWord } from "./state/data.js";
 import { createButton, createNode, focusedInput, setStatus, showTurns } from "./dom/dom.js";
 import { showChanges } from "./panels/failure_changes.js";
-import { closeInspection, isForeignRun } from "./panels/inspection.js";
-import { scoreIfWanted } from "./review/layer.js";
-import { AVAILABLE_SCOPES, currentEvent, eventByKey, mergeOpinions, resetReview } from "./review/opinions.js";
+import { closeInspection } from "./panels/inspection.js";
+import { scoreIfWanted } from "./state/layer.js";
+import { AVAILABLE_SCOPES, currentEvent, eventByKey, mergeOpinions, resetReview } from "./events/opinions.js";
 import { drawProvenance } from "./panels/provenance.js";
 import { goToEvent, goToFailure, goToLinked, stopIndexOf } from "./playback/selection.js";
-import { redrawPlayhead } from "./playback/playhead.js";
-import { calmText, canFail, findStops, stopText } from "./playback/stops.js";
+import { redrawPlayhead } from "./clock/playhead.js";
+import { calmText, canFail, findStops, stopText } from "./state/stops.js";
 import { sendWaiting } from "./review/sync.js";
 import { openTab } from "./panels/tabs.js";
 import { offerTour } from "./panels/tour.js";
@@ -22,19 +22,30 @@ import { settleThresholds } from "./playback/threshold_moves.js";
 // Shows another run, or the first part of a streaming run; null for none.
 export function showRun(player, next) {
   const isSame = player.data !== null && next?.video_id === player.data.video_id;
-  if (player.data !== null && !isSame) player.review.saved = ""; // of the video before
+  leaveRun(player, next, isSame);
+  setRun(player, next, isSame);
+  if (next) land(player, isSame);
+}
+
+// Keeps of the run before what the next one of the same video shows again, and closes what was about it alone.
+function leaveRun(player, next, isSame) {
+  if (player.data !== null && !isSame) player.review.saved = "";
   if (!isSame) player.kept = null;
   else if (player.selectedTime !== null && currentEvent(player))
     player.kept = { key: player.review.current, time: player.selectedTime };
   if (!isSame || ![...next.events, ...(player.layer?.turns ?? [])].some(({ key }) => key === player.review.current))
     focusedInput(player)?.blur();
+  const isOtherRun = next?.run !== player.data?.run;
+  if (isOtherRun || !isSame) closeInspection(player);
+  if (isOtherRun || player.isStatusOfJudgement) setStatus(player, "");
+}
+
+// Draws a run; its video starts anew unless it is the same.
+function setRun(player, next, isSame) {
   player.video.refresh();
-  if (next?.run !== player.data?.run || !isSame) closeInspection(player);
-  // it was about another run or judgement
-  if (next?.run !== player.data?.run || player.isStatusOfJudgement) setStatus(player, "");
   player.data = next;
-  player.root.classList.toggle("ss-has-run", Boolean(player.data));
-  player.find("empty").textContent = player.data
+  player.root.classList.toggle("ss-has-run", Boolean(next));
+  player.find("empty").textContent = next
     ? ""
     : (player.settings.hint ?? "Press Run: responses, updates and step states appear here, in time with the video.");
   settleThresholds(player);
@@ -42,52 +53,60 @@ export function showRun(player, next) {
   markForeignRun(player);
   announceStudied(player);
   drawAnswer(player);
-  if (!player.data) return clearRun(player);
-  player.data.stops = findStops(player.data);
+  if (!next) return clearRun(player);
+  next.stops = findStops(next);
   for (const name of ["previousFailure", "nextFailure"])
-    player.find("bar").querySelector(`[data-do=${name}]`).disabled = !canFail(player.data);
-  if (!isSame) {
-    player.timeline.view = { start: 0, end: player.data.duration_s };
-    Object.assign(player.shown, { region: null, isLooping: false });
-    player.find("bar").querySelector("[data-do=loop]").ariaPressed = false;
-    player.stopIndex = null;
-    resetReview(player);
-    player.review.wantsCorrected = player.settings.can_review && takeLinkedScoring(player);
-    if (player.data.is_live) player.video.time = player.latest = 0;
-  }
+    player.find("bar").querySelector(`[data-do=${name}]`).disabled = !canFail(next);
+  if (!isSame) resetVideo(player);
   if (!AVAILABLE_SCOPES[player.review.scope](player)) player.review.scope = player.find("scope").value = "all";
-  player.video.end = player.data.duration_s;
+  player.video.end = next.duration_s;
   nameCaptions(player);
-  player.video.caption(player.data, player.video.captions);
-  player.transcript.draw(player.data);
+  player.video.caption(next, player.video.captions);
+  player.transcript.draw(next);
   drawKinds(player);
-  drawHit(player);
+  drawListPlace(player);
   drawProvenance(player);
   updateSound(player);
   layout(player);
-  if (!player.data.is_corrected) scoreIfWanted(player); // the run is new, not the layer
+  if (!next.is_corrected) scoreIfWanted(player); // the run is new, not the layer
   player.find("against").checked = player.review.wantsCorrected;
   mergeOpinions(player);
-  if (player.data.events.length) sendWaiting(player);
-  if (player.data.open_at !== null) {
+  if (next.events.length) sendWaiting(player);
+}
+
+function resetVideo(player) {
+  player.timeline.view = { start: 0, end: player.data.duration_s };
+  Object.assign(player.shown, { region: null, isLooping: false });
+  player.find("bar").querySelector("[data-do=loop]").ariaPressed = false;
+  player.stopIndex = null;
+  resetReview(player);
+  player.review.wantsCorrected = player.settings.can_review && takeLinkedScoring(player);
+  if (player.data.is_live) player.video.time = player.latest = 0;
+}
+
+// Goes where the run was opened (its landing), else to the moment of the address, else stays at the event that was
+// selected before.
+function land(player, isSame) {
+  const { landing, events } = player.data;
+  if (landing.time !== null) {
     window.scrollTo(0, 0); // the table that opened it may have been scrolled
-    player.video.arriveAt(player.data.open_at);
-    reveal(player, player.data.open_at);
+    player.video.arriveAt(landing.time);
+    reveal(player, landing.time);
   } else if (!isSame) openLinkedMoment(player);
-  const isKept = player.data.events.length > 0 && selectKept(player);
+  const isKept = events.length > 0 && selectKept(player);
   if (!currentEvent(player)) player.selectedTime = null;
   player.stopIndex = player.selectedTime === null ? null : stopIndexOf(player, currentEvent(player));
-  const opened = eventByKey(player, player.data.open_event),
+  const opened = eventByKey(player, landing.event),
     linked = takeLinkedEvent(player);
-  if (opened && player.data.opens_review) openTab(player, "review");
+  if (opened && landing.opens_review) openTab(player, "review");
   if (opened) {
     setStatus(player, ""); // it was about the event before
     goToEvent(player, opened);
   } else if (linked) goToLinked(player, linked);
   else if (isKept && player.stopIndex !== null && !player.find("said").textContent)
     setStatus(player, openingText(player));
-  else if (player.data.events.length && player.data.is_opening) goToFirstFailure(player);
-  if (!(opened ?? linked) || player.data.opens_review || player.stopIndex === null) return;
+  else if (events.length && landing.is_from_start) goToFirstFailure(player);
+  if (!(opened ?? linked) || landing.opens_review || player.stopIndex === null) return;
   setStatus(player, openingText(player), true);
   if (opened && !isLinkAtStart(player)) offerTour(player);
 }
@@ -102,7 +121,7 @@ function nameCaptions(player) {
 // Marks the page while it shows a run of a different model, which the page's model cannot continue; the style sheet has
 // the rest.
 function markForeignRun(player) {
-  if (player.settings.model_digest) document.documentElement.toggleAttribute("data-foreign-run", isForeignRun(player));
+  if (player.settings.model_digest) document.documentElement.toggleAttribute("data-foreign-run", player.isForeignRun);
 }
 
 // Asks, once for each run, before *Run* shows the page's model in place of another one.
@@ -111,7 +130,7 @@ export function mountRun(player) {
     dialog = player.find("replace");
   const ask = (event) => {
     const button = event.target.closest?.("#run");
-    if (!button || !isForeignRun(player) || agreed.has(player.data.run)) return;
+    if (!button || !player.isForeignRun || agreed.has(player.data.run)) return;
     event.stopImmediatePropagation(); // Gradio listens at the button
     const { run, origin } = player.data,
       model = origin.rows.find(([label]) => label === "model")?.[1] ?? "Another model";
@@ -144,9 +163,9 @@ function goToFirstFailure(player) {
 
 // The line of a run that opens at a failure, or has none, and the keys for the next steps.
 function openingText(player) {
-  const { hit, stops, num_later: later } = player.data,
+  const { landing, stops, num_later: later } = player.data,
     place = player.stopIndex === null ? calmText(stops.length, later) : stopText(player, stops[player.stopIndex]),
-    next = stops.length || hit ? `N: next ${HIT_WORDS[hit?.of] ?? "failure"} · ` : "";
+    next = stops.length || landing.place ? `N: next ${LIST_NOUNS[landing.place?.of] ?? "failure"} · ` : "";
   return `${place} · ${next}Space: play · ?: all keys`;
 }
 

@@ -3,6 +3,7 @@
 
 import { showTurns } from "../player/dom/dom.js";
 import { mountTheme } from "../player/dom/theme.js";
+import { approachMoment } from "../player/loop.js";
 import { findMoment, mountStory, showStory } from "./story.js";
 import { showTable } from "./table.js";
 import { openVideo } from "./view.js";
@@ -28,8 +29,9 @@ async function start() {
   if (row) {
     document.querySelector("nav").hidden = Boolean(moment) || playable.length === 1;
     if (moment) mountStory(document.querySelector("main"), run.story, moment);
-    status.textContent = await openVideo(playable, row, await fetchText(row.data), moment);
-    if (moment) play();
+    const opened = openVideo(playable, row, await fetchText(row.data), moment);
+    status.textContent = opened.status;
+    if (moment) play(opened.player);
   } else {
     if (run.story) showStory(document.querySelector("main"), run.story);
     showTable(document.querySelector("main"), run);
@@ -40,9 +42,9 @@ async function start() {
 
 // Plays up to the moment as soon as the video has its first pictures. A browser that wants a click before it leaves the
 // video paused.
-function play() {
+function play(player) {
   const video = document.querySelector("#video video"),
-    start = () => document.dispatchEvent(new CustomEvent("stepscope:approach"));
+    start = () => approachMoment(player);
   if (!video || video.readyState >= 2) start();
   else video.addEventListener("canplay", start, { once: true });
 }

@@ -3,7 +3,7 @@
 
 import { createButton, createNode } from "../player/dom/dom.js";
 import { mount } from "../player/main.js";
-import { calmText } from "../player/playback/stops.js";
+import { calmText } from "../player/state/stops.js";
 import { clockText, countText } from "../player/state/data.js";
 import { convertTheta, hasTheta } from "../player/state/policy.js";
 import { DECISIONS } from "../player/state/signals.js";
@@ -14,8 +14,8 @@ export function linkOf(row) {
   return `?${new URLSearchParams({ video: row.id, ...moment })}`;
 }
 
-// Shows a video from its data as text, of a `moment` of the story or of the table; returns the status.
-export async function openVideo(rows, row, text, moment) {
+// Shows a video from its data as text, of a `moment` of the story or of the table; returns the player and the status.
+export function openVideo(rows, row, text, moment) {
   const link = new URLSearchParams(location.search),
     isMoment = link.has("t") || link.has("event");
   if (!isMoment) history.replaceState(null, "", linkOf(row));
@@ -26,16 +26,19 @@ export async function openVideo(rows, row, text, moment) {
   document.querySelector("main").append(stage, drawThresholds(packed), drawTiles(packed.tiles), drawTask(packed.task));
   if (!moment) mountChoice(rows, row);
 
-  const trigger = (name, detail) => {
-    if (name === "shown") showThresholds();
-    if (name === "export_run") saveFile(`${row.exports}${detail.content}`, `${row.label}-${detail.content}`);
+  const events = {
+    shown: showThresholds,
+    export_run: ({ content }) => saveFile(`${row.exports}${content}`, `${row.label}-${content}`),
+    step_videos: ({ by }) => goBy(rows, row, by),
   };
+  const trigger = (name, detail) => events[name]?.(detail);
   const settings = { video_id: "video", can_run: false, can_review: false, verdicts: [], plotly_url: "plotly.min.js" };
-  mount({ element: player, trigger, props: { value: text }, settings, server: {}, watch() {} });
+  const mounted = mount({ element: player, trigger, props: { value: text }, settings, server: {}, watch() {} });
   previewLinked(link);
-  return moment
+  const status = moment
     ? `${row.id}, ${clockText(packed.duration_s, 0)}. Space plays and pauses.`
     : describe(row, packed, link, isMoment);
+  return { player: mounted, status };
 }
 
 // Returns the address of a video in which browsers can seek: without range requests, as on `python -m http.server`,
@@ -118,22 +121,28 @@ function drawThreshold(name, thresholds) {
   return createNode("div", "threshold", [label, slider, number], { title: isTheta ? hint : "" });
 }
 
+// Opens the video that is `by` places after this one; there may be none.
+function goBy(rows, row, by) {
+  const next = rows[rows.indexOf(row) + by];
+  if (next) location.href = linkOf(next);
+}
+
 // The choice of another video: each has its own address.
 function mountChoice(rows, row) {
   const box = document.querySelector("#chosen"),
-    at = rows.indexOf(row),
-    go = (number) => {
-      location.href = linkOf(rows[number]);
-    };
+    at = rows.indexOf(row);
   const options = rows.map(({ label, failures }, value) => {
     const num = failures?.reduce((all, one) => all + one, 0);
     return createNode("option", "", num === undefined ? label : `${label} (${countText(num, "failure")})`, { value });
   });
   box.append(...options);
   box.value = at;
-  box.onchange = () => go(box.value);
-  for (const [id, to] of Object.entries({ previous: at - 1, next: at + 1 }))
-    Object.assign(document.querySelector(`#videos_${id}`), { disabled: !rows[to], onclick: () => go(to) });
+  box.onchange = () => goBy(rows, row, box.value - at);
+  for (const [id, by] of Object.entries({ previous: -1, next: 1 }))
+    Object.assign(document.querySelector(`#videos_${id}`), {
+      disabled: !rows[at + by],
+      onclick: () => goBy(rows, row, by),
+    });
 }
 
 function previewLinked(link) {

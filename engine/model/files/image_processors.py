@@ -8,7 +8,7 @@ import math
 import warnings
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,8 @@ from stepscope.engine.model.files.checkpoint_files import read_object
 from stepscope.engine.model.preprocessing import Normalization
 
 PROCESSOR_FILES: Final = ("processor_config.json", "video_preprocessor_config.json", "preprocessor_config.json")
+Resizing = Literal["stretch", "crop", "tile"]
+"""How a published processor brings an image to one size: stretched, its centre cropped, or as its one tile."""
 _VALUES: Final = ("do_rescale", "rescale_factor", "do_normalize", "image_mean", "image_std", "resample")
 
 _LIMITS: Final = (("min_pixels", "shortest_edge"), ("max_pixels", "longest_edge"))
@@ -96,7 +98,7 @@ class FrameProcessor:
     ``side`` is that of a tower with images of one size, else 0. Raises ``CheckpointError`` for invalid settings.
     """
 
-    def __init__(self, folder: Path, model_type: str, *, side: int, is_video: bool) -> None:
+    def __init__(self, folder: Path, *, side: int, is_video: bool, resizing: Resizing) -> None:
         from transformers.image_transforms import resize  # noqa: PLC0415 - takes seconds to import
 
         self._stretch, self._options = resize, dict[str, Any]()
@@ -104,9 +106,9 @@ class FrameProcessor:
         self.normalization = read_normalization(folder, processor)
         size = {name: edge for name, edge in dict(processor.size).items() if edge}
         self.min_pixels = size.get("shortest_edge", 0)
-        if model_type in ("idefics3", "smolvlm"):
+        if resizing == "tile":
             self._options = {"size": size, "max_image_size": {"longest_edge": side}, "do_image_splitting": False}
-        elif model_type == "llava" and (processor.do_center_crop or processor.do_pad):
+        elif resizing == "crop" and (processor.do_center_crop or processor.do_pad):
             size = size if min(size.values()) >= side else {"shortest_edge": side}  # a crop gets no black border
             self._options = {"size": size, "crop_size": {"height": side, "width": side}, "do_center_crop": True}
         settings = read_image_settings(folder, is_video=is_video)

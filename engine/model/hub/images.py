@@ -1,40 +1,23 @@
-"""How each type of model takes a frame: its size, its patches, and the text that its processor writes around it.
-
-**Source**: the processors of transformers 5.23, which need the whole conversation, and so are not called.
-"""
+"""How a model takes a frame: its size, its patches, and the text that its processor writes around it."""
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
 from torch import Tensor
 
 from stepscope.engine.errors import CheckpointError
-from stepscope.engine.model.hub.layout import ANY_SIZE
-
-_FAKE: Final = "<fake_token_around_image>"
-_WRITTEN: Final[Mapping[str, tuple[str, str]]] = {
-    "idefics3": (f"{_FAKE}<global-img>", _FAKE),
-    "smolvlm": (f"{_FAKE}<global-img>", _FAKE),
-    "internvl": ("<img>", "</img>"),
-}
-"""Texts that a processor writes before and after the tokens of one image, beyond the chat template."""
-MODEL_TYPES: Final = (*ANY_SIZE, "llava", "llava_onevision", "internvl", "idefics3", "smolvlm")
-_RECURRENT: Final = "it keeps a recurrent state, which cannot be cropped"
-_REFUSED: Final[Mapping[str, str]] = {
-    "gemma3": "the tokens of an image see one another in both directions",
-    "qwen3_5": _RECURRENT,
-    "lfm2_vl": _RECURRENT,
-    "llava_next": "it cuts an image into tiles, and has no other form for a frame of a video",
-}
+from stepscope.engine.model.hub.families import FAMILIES
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FrameFormat:
-    """How frames become the inputs of a vision tower."""
+    """How frames become the inputs of a vision tower. Digests of encoders have all fields."""
 
     model_type: str
+    is_video: bool = False
+    opening: str = ""
+    closing: str = ""
     side: int = 0
     """Side of the square image, in pixels; 0 for a model that takes images of any size."""
     pixels: int = 0
@@ -47,12 +30,6 @@ class FrameFormat:
     """Patches per side that become one token."""
     num_pictures: int = 1
     """Pictures of a patch: a tower for videos gets the frame twice."""
-    is_video: bool = False
-    """Whether a frame is given as a video of one picture, for a model that cuts an image into tiles."""
-    opening: str = ""
-    """Text that the processor writes before the image."""
-    closing: str = ""
-    """Text that the processor writes after the image."""
     processing: str = ""
     """How the image processor makes the pixels; equal texts mean equal pixels."""
 
@@ -109,36 +86,20 @@ class FrameFormat:
         return {"pixel_values": patches.flatten(5).flatten(0, 4), "image_grid_thw": grid}
 
 
-def check_type(kind: object) -> None:
-    """Raise ``CheckpointError`` with the reason for a type of model that is not streamed."""
-    if kind not in MODEL_TYPES:
-        reason = _REFUSED.get(str(kind))
-        raise CheckpointError(
-            f"a {str(kind)[:80]} model cannot be streamed{f': {reason}' if reason else ''}; StepScope streams "
-            f"{', '.join(MODEL_TYPES)}, and adapters of VideoLLM-online and ProAssist"
-        )
-
-
 def read_format(config: Any, frame_pixels: int | None) -> FrameFormat:
-    """Return the format of a model's configuration, whose type is one of ``MODEL_TYPES``.
+    """Return the format of a model's configuration, whose type is one of ``FAMILIES``.
 
     ``frame_pixels`` are the most pixels of an image of any size; None for a model with one size. Raises
     ``CheckpointError`` if they are too few for a token.
     """
-    kind = str(config.model_type)
+    family = FAMILIES[str(config.model_type)]
+    kept = {name: getattr(family, name) for name in ("model_type", "is_video", "opening", "closing")}
     vision = config.vision_config
     if frame_pixels is None:
-        opening, closing = _WRITTEN.get(kind, ("", ""))
         side = vision.image_size if isinstance(vision.image_size, int) else vision.image_size[0]
-        return FrameFormat(
-            model_type=kind,
-            side=side,
-            is_video=kind == "llava_onevision",
-            opening=opening,
-            closing=closing,
-        )
+        return FrameFormat(**kept, side=side)
     frame_format = FrameFormat(
-        model_type=kind,
+        **kept,
         pixels=frame_pixels,
         patch=vision.patch_size,
         merge=vision.spatial_merge_size,

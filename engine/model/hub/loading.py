@@ -14,6 +14,7 @@ from stepscope.engine.model.files.checkpoint_files import check_weights
 from stepscope.engine.model.files.generation import follow_generation
 from stepscope.engine.model.files.image_processors import FrameProcessor
 from stepscope.engine.model.files.loading import load_complete, load_tokenizer, quantization_options
+from stepscope.engine.model.hub.families import FAMILIES
 from stepscope.engine.model.hub.images import FrameFormat, read_format
 from stepscope.engine.model.hub.model import HubModel
 from stepscope.engine.model.hub.prompt import HubPrompt
@@ -71,7 +72,8 @@ def load_hub_model(
 def _read_frames(folder: Path, config: Any, frame_pixels: int | None) -> tuple[FrameFormat, FrameProcessor]:
     """Return the format of frames, and the image processor in a folder, which prepares them."""
     frames = read_format(config, frame_pixels)
-    processor = FrameProcessor(folder, frames.model_type, side=frames.side, is_video=frames.is_video)
+    resizing = FAMILIES[frames.model_type].resizing
+    processor = FrameProcessor(folder, side=frames.side, is_video=frames.is_video, resizing=resizing)
     fewest = 0 if frames.side else processor.min_pixels
     if fewest > frames.pixels:
         warnings.warn(

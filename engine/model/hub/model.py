@@ -17,6 +17,7 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from stepscope.engine.model.files.image_processors import FrameProcessor
+from stepscope.engine.model.hub.families import FAMILIES
 from stepscope.engine.model.hub.images import FrameFormat
 from stepscope.engine.model.kv_cache import KVCache
 from stepscope.engine.model.vision_language import VisionLanguageModel
@@ -49,11 +50,11 @@ class HubModel(VisionLanguageModel):
         self.image_size = frame_format.side
         self.has_grid = not frame_format.side
         with torch.inference_mode():
-            one = self.encode_images(torch.zeros(1, 3, *self.frame_size(224, 224), device=self.device))[0]
-        self.feature_dim = one.shape[-1]
+            black = self.encode_images(torch.zeros(1, 3, *self.frame_size(224, 224), device=self.device))[0]
+        self.feature_dim = black.shape[-1]
         self.num_deep = self.feature_dim // self.hidden_size - 1
         self._num_around = len(self._opening) + len(self._closing)
-        self._num_image_tokens = frame_format.max_tokens or len(one)
+        self._num_image_tokens = frame_format.max_tokens or len(black)
         self.tokens_per_frame = self._num_around + self._num_image_tokens
 
     @property
@@ -83,8 +84,7 @@ class HubModel(VisionLanguageModel):
     def encode_images(self, pixel_values: Tensor) -> Tensor:
         """Encode normalised images ``[B, 3, H, W]`` as features ``[B, I, F]`` or ``[B, rows, columns, F]``."""
         body = self.vlm.model
-        if self.frame_format.model_type in ("idefics3", "smolvlm"):
-            # ``get_image_features`` drops images whose normalised pixels are all 0
+        if FAMILIES[self.frame_format.model_type].has_plain_tower:
             patches = body.vision_model(pixel_values=pixel_values.to(self.dtype)).last_hidden_state
             connected: Tensor = body.connector(patches)
             return connected
@@ -95,9 +95,9 @@ class HubModel(VisionLanguageModel):
                 return videos
             # transformers 5.17 leaves the mark of the end to the model's forward
             return torch.cat([videos, body.image_newline.expand(len(videos), 1, -1)], dim=1)
-        found = body.get_image_features(**inputs)
-        deep = getattr(found, "deepstack_features", None) or []
-        pooled = torch.stack(list(found.pooler_output))
+        encoded = body.get_image_features(**inputs)
+        deep = getattr(encoded, "deepstack_features", None) or []
+        pooled = torch.stack(list(encoded.pooler_output))
         # a list of images, or in transformers 5.17 the rows of all of them
         levels = [pooled, *(torch.cat(list(images)).view_as(pooled) for images in deep)]
         features = torch.cat(levels, dim=-1)

@@ -40,7 +40,7 @@ class SystemOutput:
     at_least: int = 0
     """Frames that it has at least: all of the sample in a form that does not name its last frame."""
     warning: str = ""
-    """Tells of replies after the end of the video, without a text, or without a time; empty without any."""
+    """About replies after the end of the video, without a text, or without a time; empty if there are none."""
 
     @property
     def num_named(self) -> int:
@@ -54,7 +54,7 @@ class SystemOutput:
 
     @property
     def num_without_entry(self) -> int:
-        """The number of frames about which the file says nothing."""
+        """The number of frames without an entry in the file."""
         return self.num_frames - max(self.num_entries, *map(len, self._parts))
 
     @property

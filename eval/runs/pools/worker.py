@@ -10,7 +10,7 @@ from transformers.utils import logging as transformers_logging
 
 from stepscope.engine.errors import EngineError
 from stepscope.engine.inference.memory import choose_batch_size
-from stepscope.engine.loading import load_model
+from stepscope.engine.loading import load_as
 from stepscope.engine.model.checkpoint import Checkpoint
 from stepscope.engine.model.features.encoder_pool import count_cores
 from stepscope.engine.video.hardware import check_hardware
@@ -115,11 +115,4 @@ def load_checkpoint(worker_config: WorkerConfig, spec: WorkerSpec) -> Checkpoint
     """Load the checkpoint in a worker's own process, with its number of torch threads. Raises as ``load_model``."""
     if spec.num_threads is not None:
         torch.set_num_threads(spec.num_threads)
-    return load_model(
-        worker_config.checkpoint,
-        device=spec.device,
-        heads=worker_config.heads,
-        quantize=worker_config.quantize,
-        frame_pixels=worker_config.frame_pixels,
-        dtype=worker_config.dtype,
-    )
+    return load_as(worker_config, device=spec.device)

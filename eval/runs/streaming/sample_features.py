@@ -4,6 +4,7 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Self
 
 from stepscope.engine.config import HardwareDecoding
 from stepscope.engine.errors import EngineError, VideoError
@@ -22,6 +23,7 @@ from stepscope.engine.model.features.frame_encoder import FrameFeatures, encode
 from stepscope.engine.video.hardware import find_decoding_device
 from stepscope.engine.video.reader import Frame, read_frames
 from stepscope.eval.data.samples import Sample
+from stepscope.eval.runs.worker_messages import WorkerConfig
 
 EncodeFrames = Callable[[Iterator[Frame]], Iterator[FrameFeatures]]
 """Encodes the frames of a video as they come."""
@@ -37,6 +39,14 @@ class SampleFeatures:
     hardware: HardwareDecoding = "off"
     encode_frames: EncodeFrames | None = None
     """Encodes the frames of a video, by default in a thread of its own."""
+
+    @classmethod
+    def of_run(
+        cls, checkpoint: Checkpoint, worker_config: WorkerConfig, encode_frames: EncodeFrames | None = None
+    ) -> Self:
+        """Return those of a run, decoded and kept as its settings say."""
+        hardware = worker_config.hardware_decoding
+        return cls(checkpoint=checkpoint, folder=worker_config.features, hardware=hardware, encode_frames=encode_frames)
 
     def embed(self, sample: Sample, warnings: list[str] | None = None) -> Iterator[FrameFeatures]:
         """Decode and encode a sample's video, or read its embeddings; append its problems to ``warnings``.

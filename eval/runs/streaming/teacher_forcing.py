@@ -5,115 +5,31 @@ context restarts from the schema prompt. The frames after each response are read
 the context.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from itertools import islice
 
 import torch
 from torch import Tensor
 
 from stepscope.engine.config import StreamConfig
-from stepscope.engine.control.prompt_codec import PromptCodec
 from stepscope.engine.inference.readout import read_silence
 from stepscope.engine.model.checkpoint import Checkpoint
 from stepscope.engine.model.features.frame_encoder import FrameFeatures
 from stepscope.engine.model.kv_cache import KVCache
 from stepscope.engine.records import frame_at
-from stepscope.engine.training.sequences import TrainingClip, TrainingTurn
+from stepscope.engine.training.sequences import (
+    IGNORE_INDEX,
+    ContextRules,
+    TrainingClip,
+    TrainingSequence,
+    TrainingTurn,
+    build_sequence,
+)
 from stepscope.eval.data.samples import Sample
 from stepscope.eval.metrics.videollm_online import LiveTurn
 
 Silence = tuple[float, float]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReferenceResponse:
-    """One reference response in a context; positions count tokens."""
-
-    frame: int
-    start: int
-    """Position of the first token of its opening, right after the image and the updates of its frame."""
-    stop: int
-    """Position after its last token and those that open the frames again."""
-    predictors: tuple[int, ...]
-    """For each token of its text and its end, the position at which the model predicts it."""
-    targets: tuple[int, ...]
-
-
-@dataclass(slots=True, kw_only=True)
-class ReferenceContext:
-    """Consecutive frames of a conversation as one context."""
-
-    ids: list[int] = field(default_factory=list)
-    """Token ids; 0 for the tokens of an image."""
-    is_image: list[bool] = field(default_factory=list)
-    decisions: list[int] = field(default_factory=list)
-    """For each frame, the position of its last image token."""
-    ends: list[int] = field(default_factory=list)
-    """For each frame, the number of tokens up to its end."""
-    responses: list[ReferenceResponse] = field(default_factory=list)
-
-    def append(self, tokens: Sequence[int], *, is_image: bool = False) -> None:
-        """Append tokens."""
-        self.ids += tokens
-        self.is_image += [is_image] * len(tokens)
-
-
-def build_context(
-    clip: TrainingClip, codec: PromptCodec, *, tokens_per_frame: int, first_frame: int, refresh_at: int
-) -> ReferenceContext:
-    """Return the frames of a clip from ``first_frame`` on, up to the first one that fills the context.
-
-    The context is full when it has ``refresh_at`` tokens or more after a frame, as in a stream that refreshes.
-    """
-    context = ReferenceContext()
-    context.append(codec.schema(goal=clip.goal, steps=clip.steps, state=clip.state_before(first_frame)))
-    texts = clip.list_texts()
-    questions: list[str] = []
-    for frame in range(first_frame, clip.num_frames):
-        questions += texts[frame, "user"]
-        if not codec.answers_user_turns:
-            context.append(codec.before_image(questions, after=context.ids))
-            questions = []
-        context.append([0] * tokens_per_frame, is_image=True)
-        context.decisions.append(len(context.ids) - 1)
-        if codec.update_opening:
-            for text in texts[frame, "update"]:
-                _append_turn(context, codec, (*codec.update_opening, *codec.words(text)))
-        for text in texts[frame, "assistant"]:
-            opening = codec.user_turns(questions) if questions else codec.response_opening
-            _append_response(context, codec, frame, opening, codec.words(text))
-            questions = []
-        if not texts[frame, "assistant"]:
-            context.append(codec.frame_separator)
-        context.ends.append(len(context.ids))
-        if context.ends[-1] >= refresh_at:
-            break
-    return context
-
-
-def _append_turn(context: ReferenceContext, codec: PromptCodec, tokens: Sequence[int]) -> None:
-    context.append(tokens)
-    if codec.feeds_eos:
-        context.append([codec.eos_id])
-
-
-def _append_response(
-    context: ReferenceContext, codec: PromptCodec, frame: int, opening: Sequence[int], words: Sequence[int]
-) -> None:
-    start = len(context.ids)
-    first = start + len(opening) - 1  # predicts the first word
-    _append_turn(context, codec, (*opening, *words))
-    context.append(codec.stream_opening)
-    context.responses.append(
-        ReferenceResponse(
-            frame=frame,
-            start=start,
-            stop=len(context.ids),
-            predictors=tuple(range(first, first + len(words) + 1)),
-            targets=(*words, codec.eos_id),
-        )
-    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,7 +40,7 @@ class _Response:
     token_correct: tuple[bool, ...]
     token_nll: tuple[float, ...]
     late: tuple[Silence, ...]
-    """Of the frames after it, up to the next response or the next restart of the context."""
+    """Silence at the frames after it, read without it, up to the next response or restart of the context."""
 
 
 def check_positions(checkpoint: Checkpoint) -> None:
@@ -177,13 +93,8 @@ def _read_segments(
     waiting = list(islice(frames, config.max_seq_len // per_frame))
     while waiting:
         clip = make_clip(sample, num_frames=first + len(waiting))
-        context = build_context(
-            clip,
-            checkpoint.prompt,
-            tokens_per_frame=per_frame,
-            first_frame=first,
-            refresh_at=config.refresh_at,
-        )
+        rules = ContextRules(refresh_at=config.refresh_at)
+        context = build_sequence(clip, checkpoint.prompt, rules, tokens_per_frame=per_frame, first_frame=first)
         count = len(context.ends)
         features = torch.stack([frame.features for frame in waiting[:count]])
         yield _read_segment(checkpoint, config, context, features)
@@ -208,7 +119,7 @@ def make_clip(sample: Sample, *, num_frames: int) -> TrainingClip:
 
 @torch.inference_mode()
 def _read_segment(
-    checkpoint: Checkpoint, config: StreamConfig, context: ReferenceContext, features: Tensor
+    checkpoint: Checkpoint, config: StreamConfig, context: TrainingSequence, features: Tensor
 ) -> tuple[tuple[Silence, ...], list[_Response]]:
     """Feed one segment, then the frames after each response without that response.
 
@@ -218,7 +129,8 @@ def _read_segment(
     """
     model, cache = checkpoint.model, KVCache(checkpoint.model.num_layers)
     inputs = model.embed_tokens(torch.tensor(context.ids, device=model.device)).clone()
-    inputs[torch.tensor(context.is_image)] = model.embed_frames(features).flatten(0, 1)
+    inputs[torch.tensor(context.frames) != IGNORE_INDEX] = model.embed_frames(features).flatten(0, 1)
+    decisions = [position for position, label in enumerate(context.speak) if label != IGNORE_INDEX]
     separator = torch.tensor(checkpoint.prompt.frame_separator, dtype=torch.long, device=model.device)
     hidden = model(inputs[None], cache)[0]
 
@@ -230,7 +142,7 @@ def _read_segment(
     for index, response in reversed(list(enumerate(context.responses))):
         until = context.responses[index + 1].start if index + 1 < len(context.responses) else len(context.ids)
         cache.crop_to(response.start)
-        after = [position for position in context.decisions if response.stop <= position < until]
+        after = [position for position in decisions if response.stop <= position < until]
         late = inputs[:0]
         if after:
             fed = torch.cat([model.embed_tokens(separator), inputs[response.stop : after[-1] + 1]])
@@ -246,4 +158,4 @@ def _read_segment(
                 late=read_silences(late[[position - response.stop for position in after]]),
             )
         )
-    return read_silences(hidden[context.decisions]), responses[::-1]
+    return read_silences(hidden[decisions]), responses[::-1]

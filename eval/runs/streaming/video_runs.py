@@ -19,8 +19,7 @@ from stepscope.engine.model.checkpoint import Checkpoint
 from stepscope.engine.model.features.encoder_pool import EncoderPool
 from stepscope.engine.model.features.frame_encoder import FrameFeatures
 from stepscope.engine.records import FrameOutput
-from stepscope.engine.stream import StreamEvent, StreamRequest
-from stepscope.engine.streamer import Streamer
+from stepscope.engine.stream import Streamer, StreamEvent, StreamRequest
 from stepscope.eval.data.samples import Sample, build_task, describe_other_end
 from stepscope.eval.metrics.matched_video import LiveCounts
 from stepscope.eval.metrics.videollm_online import count_live
@@ -92,12 +91,7 @@ class _VideoRuns:
     ) -> None:
         self._streamer, self._checkpoint = streamer, streamer.checkpoint
         self._config = worker_config
-        self._features = SampleFeatures(
-            checkpoint=self._checkpoint,
-            folder=worker_config.features,
-            hardware=worker_config.hardware_decoding,
-            encode_frames=pool.encode,
-        )
+        self._features = SampleFeatures.of_run(self._checkpoint, worker_config, pool.encode)
         self._device, self._batch_size = device, batch_size
         self._videos: dict[str, _Video] = {}
         self._clock = SharedClock()
@@ -110,7 +104,7 @@ class _VideoRuns:
         """
         first, arrivals, waiting = "", iter(samples), deque[_Video]()
         while True:
-            # asked before the next sample, since one that is not there yet may be there afterwards
+            # read before the next sample is requested, whose arrival may take long
             is_ahead = self._is_ahead(first)
             if waiting and not is_ahead:
                 yield self._begin(waiting.popleft())
@@ -148,7 +142,7 @@ class _VideoRuns:
         return result
 
     def _measure(self) -> WorkerUsage | None:
-        """Return what the worker costs now; None if it was measured less than ``USAGE_INTERVAL_S`` ago."""
+        """Return the present use of the worker; None if it was measured less than ``USAGE_INTERVAL_S`` ago."""
         elapsed_s = time.monotonic() - self._measured_s
         if elapsed_s < USAGE_INTERVAL_S:
             return None

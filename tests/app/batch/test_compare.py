@@ -146,10 +146,10 @@ def test_two_runs_are_compared_and_each_row_opens_both(context: AppContext, fini
     event: Any = SimpleNamespace(row_value=view.turns[0])
     shown = json.loads(comparing.open_turn(context, batches, None, view.compared, event).run.player)
     assert (shown["run_name"], shown["other"]["run_name"]) == ("silent", "a"), "it is wrong only in B"
-    assert shown["open_at"] == view.turns[0][1]
-    failed = {key for key in keys_of_failures(shown) if key == shown["open_event"]}
+    assert shown["landing"]["time"] == view.turns[0][1]
+    failed = {key for key in keys_of_failures(shown) if key == shown["landing"]["event"]}
     assert failed, "the turn is selected as the failure that it is"
-    assert not shown["opens_review"]
+    assert not shown["landing"]["opens_review"]
     event = SimpleNamespace(row_value=["v1"])
     of_a, of_b = next(video.scores for video in view.compared.videos if video.video_id == "v1")
     points = json.loads(view.distribution)["light"]["data"][2]

@@ -1,6 +1,5 @@
 """The handlers of conversations: of the panel *Ask*, on a run of random frames."""
 
-import json
 import re
 from contextlib import ExitStack
 from dataclasses import replace
@@ -130,8 +129,8 @@ def test_the_last_turn_is_proposed_to_the_reference(context: AppContext, live: L
     window, _ = ask(context, None, live, "What is next?")
     spoken = " ".join((window.answered[-1].answer or "").split())
     for kind, text in {QUESTION: "What is next?", ANSWER: spoken, CORRECTION: spoken}.items():
-        assert json.loads(propose_turn(kind, window, live)) == {"as": kind, "text": text, "time_s": 2.5}
-    assert propose_turn(QUESTION, None, live) == ""
+        assert propose_turn(kind, window, live) == {"as": kind, "text": text, "time_s": 2.5}
+    assert propose_turn(QUESTION, None, live) is None
 
 
 def test_the_last_question_is_added_to_the_user_turns_of_the_next_run_once(context: AppContext, live: LiveRun) -> None:

@@ -23,7 +23,7 @@ from tests.support.reviews.played import HOSTILE, judge, make_run
 
 def ask(context: AppContext, live: LiveRun | None, frame: object) -> dict[str, Any]:
     event: Any = SimpleNamespace(frame=frame)
-    return dict(json.loads(inspect_run(context, live, event)))
+    return inspect_run(context, live, event)
 
 
 def test_a_frame_of_the_run_is_inspected_with_or_without_what_the_window_keeps(context: AppContext) -> None:
@@ -67,9 +67,7 @@ def give_inspection(page: Page, run: str, frame: int) -> None:
         "run": run, "frame": frame, "prompt": HOSTILE, "prompt_tokens": 9, "first_frame": 0,
         "earlier_tokens": 12, "speak_prob": 0.5, "update_prob": 0.5, "tokens": [token, forced],
     }  # fmt: skip
-    page.evaluate(
-        "(text) => document.dispatchEvent(new CustomEvent('stepscope:inspection', {detail: text}))", json.dumps(answer)
-    )
+    page.evaluate("(text) => document.querySelector('.ss').receivePatch(text)", json.dumps({"inspection": answer}))
     page.wait_for_selector(".ss-tokens")
 
 

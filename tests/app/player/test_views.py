@@ -68,9 +68,11 @@ def run() -> Run:
     )
 
 
-def test_times_are_in_minutes_and_sentences_name_the_file_not_its_place() -> None:
-    assert [format_clock(time_s) for time_s in (0, 59.4, 59.96, 600)] == ["0:00", "0:59", "1:00", "10:00"]
-    assert [format_clock(time_s, digits=1) for time_s in (0.5, 59.96, 754.2)] == ["0:00.5", "1:00.0", "12:34.2"]
+def test_times_are_in_hours_and_minutes_and_sentences_name_the_file_not_its_place() -> None:
+    whole = ((0, "0:00"), (59.4, "0:59"), (59.96, "1:00"), (600, "10:00"), (10_800, "3:00:00"))
+    assert [format_clock(time_s) for time_s, _ in whole] == [text for _, text in whole]
+    tenths = ((0.5, "0:00.5"), (59.96, "1:00.0"), (754.2, "12:34.2"), (3661.5, "1:01:01.5"))
+    assert [format_clock(time_s, digits=1) for time_s, _ in tenths] == [text for _, text in tenths]
     assert as_sentence("there is no run " + "x" * 9000).startswith("there is no run xxx")
     assert len(as_sentence("there is no run " + "x" * 9000)) < 620
     assert as_sentence("/tmp/gradio/x/a b.mp4: it is empty") == "a b.mp4: it is empty."

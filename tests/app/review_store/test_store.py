@@ -13,7 +13,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from stepscope.app.review_store.actions import Action, Event, Moment
-from stepscope.app.review_store.store import StoreError, open_store
+from stepscope.app.review_store.database import StoreError
+from stepscope.app.review_store.store import open_store
 from stepscope.eval.annotations.corrections import Correction, TurnName
 from tests.support.data.strategies import HOSTILE, TEXTS
 from tests.support.reviews.databases import new_database

@@ -18,8 +18,9 @@ from stepscope.app.exports.folder import correct_samples, gather_videos
 from stepscope.app.exports.formats import EXPORT_FORMATS, write_export
 from stepscope.app.player.review import answer
 from stepscope.app.review_store.actions import ActionKind, EventKind, Moment
+from stepscope.app.review_store.database import ACTIONS
 from stepscope.app.review_store.review import review_agreement, review_disagreements
-from stepscope.app.review_store.store import ACTIONS, open_store, read_review
+from stepscope.app.review_store.store import open_store, read_review
 from stepscope.app.window.context import ReviewContext
 from stepscope.engine.io.files import replace_surrogates
 from stepscope.eval.annotations.corrections import CORRECTION_KINDS, VERDICTS, name_turns

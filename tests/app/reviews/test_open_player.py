@@ -30,19 +30,19 @@ def test_what_is_to_be_settled_opens_in_the_player_at_its_time(
 
     page, shown = open_event(2)
     clip_view, _, buttons = views(page)
-    assert (shown["name"], shown["open_at"], shown["turns"], len(shown["references"])) == ("v0", 2.0, [], 5)
-    assert shown["hit"] == {"of": "settle", "number": 3, "total": 3}
-    assert shown["opens_review"]
+    assert (shown["name"], shown["landing"]["time"], shown["turns"], len(shown["references"])) == ("v0", 2.0, [], 5)
+    assert shown["landing"]["place"] == {"of": "settle", "number": 3, "total": 3, "query": ""}
+    assert shown["landing"]["opens_review"]
     assert (clip_view.chosen, buttons.live) == ("v0", None)
     assert page.tabs.selected == "player"
     for number, row in enumerate(view.to_settle):  # two of them at one time
         assert handlers.find_row(view.unsettled, clicked(*row)) == number
         shown = open_event(number)[1]
         events = {event["key"]: event["text"] for event in shown["events"]}
-        assert events.get(shown["open_event"], "Something older.") == row[4]
+        assert events.get(shown["landing"]["event"], "Something older.") == row[4]
         page, again = open_event(number, run="a")
-        assert again["open_event"] == shown["open_event"]
-        assert (again["run_name"], again["open_at"]) == ("a", row[1])
+        assert again["landing"]["event"] == shown["landing"]["event"]
+        assert (again["run_name"], again["landing"]["time"]) == ("a", row[1])
     page = handlers.open_video(context, batches, reviews, None, make_query(), clicked(HOSTILE))
     assert json.loads(page.run.player)["name"] == HOSTILE
 

@@ -1,6 +1,5 @@
 """On ZeroGPU the model runs in a forked process, one call per run, with the same results."""
 
-import json
 import os
 import sys
 from collections.abc import Iterator
@@ -84,8 +83,8 @@ def test_other_thresholds_and_an_inspection_are_further_calls(
     assert last.status.value.startswith("Done: the same run with speak 0, update 1")
     assert decisions(live) == decisions(run(here, speak_threshold=0.0, update_threshold=1.0))
     event: Any = SimpleNamespace(frame=3)
-    found = json.loads(inspect_run(there, live, event))
-    assert found == json.loads(inspect_run(here, live, event))
+    found = inspect_run(there, live, event)
+    assert found == inspect_run(here, live, event)
     assert "Task: build the toy truck" in found["prompt"]
     assert len(spaces.pids) == 3
 

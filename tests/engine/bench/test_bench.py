@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from stepscope.engine.__main__ import main
 from stepscope.engine.bench.modes import Mode, measure, stream_in_float32
 from stepscope.engine.config import StreamConfig
 from stepscope.engine.loading import load_model
 from stepscope.engine.model.checkpoint import Checkpoint
 from stepscope.engine.stream import StreamRequest
+from stepscope.eval.__main__ import main
 from tests.support.streams.fakes import random_frames
 from tests.support.streams.streams import TASK
 

@@ -10,7 +10,7 @@ from stepscope.app.cli.stepscope import main
 from stepscope.engine.check.comparisons import check_checkpoint, list_presets
 from stepscope.engine.loading import load_model
 from stepscope.engine.model.checkpoint import Checkpoint
-from stepscope.engine.model.hub.images import MODEL_TYPES
+from stepscope.engine.model.hub.families import MODEL_TYPES
 from stepscope.engine.model.preprocessing import Normalization
 from tests.support.streams.hub import write_hub
 from tests.support.streams.hub_runs import hub_parts

@@ -14,7 +14,7 @@ from stepscope.engine.cli.interrupts import exit_code, handle_interrupts
 @pytest.mark.parametrize(
     ("words", "number", "code"),
     [
-        ("stepscope.engine bench", signal.SIGINT, 130),
+        ("stepscope.engine run", signal.SIGINT, 130),
         ("stepscope metrics", signal.SIGTERM, 143),
     ],
 )

@@ -109,7 +109,7 @@ def test_a_full_device_is_one_line_and_exit_code_2(
     def fail(*_: object, **__: object) -> None:
         raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB.\nSee the documentation")
 
-    monkeypatch.setattr("stepscope.engine.cli.commands.load_model", fail)
+    monkeypatch.setattr("stepscope.engine.cli.commands.load_as", fail)
     assert main(["run", str(video), "--out", str(tmp_path / "run.jsonl")]) == 2
     (line,) = capfd.readouterr().err.splitlines()
     assert line.startswith("error: the memory of the device is full; ")

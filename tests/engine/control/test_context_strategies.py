@@ -14,8 +14,7 @@ from stepscope.engine.model.features.frame_encoder import FrameFeatures
 from stepscope.engine.model.kv_cache import KVCache
 from stepscope.engine.records import FrameOutput, UserTurn
 from stepscope.engine.replay import Recording
-from stepscope.engine.stream import StreamRequest
-from stepscope.engine.streamer import Streamer
+from stepscope.engine.stream import Streamer, StreamRequest
 from tests.support.streams.batches import stream_many
 from tests.support.streams.fakes import random_frames, tiny_checkpoint
 from tests.support.streams.graphs import with_graphs

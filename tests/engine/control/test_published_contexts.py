@@ -14,7 +14,7 @@ from stepscope.engine.loading import load_model
 from stepscope.engine.model.checkpoint import Checkpoint
 from stepscope.engine.model.features.frame_encoder import FrameFeatures
 from stepscope.engine.records import UserTurn
-from stepscope.engine.streamer import Streamer
+from stepscope.engine.stream import Streamer
 from tests.support.streams.fakes import random_frames
 from tests.support.streams.published import write_proassist
 from tests.support.streams.published_loop import PublishedLoop, settings

@@ -2,10 +2,10 @@
 
 import pytest
 
-from stepscope.engine.bench.modes import read_videos
 from stepscope.engine.evidence.explain import explain_decision
 from stepscope.engine.loading import load_model
 from stepscope.engine.replay import Recording
+from stepscope.eval.cli.bench import read_videos
 from tests.support.paths import ASSETS
 
 

@@ -22,8 +22,7 @@ from stepscope.engine.model.checkpoint import Checkpoint
 from stepscope.engine.model.features.frame_encoder import FrameFeatures, encode_images
 from stepscope.engine.records import FrameOutput
 from stepscope.engine.replay import Recording
-from stepscope.engine.stream import StreamRequest
-from stepscope.engine.streamer import Streamer
+from stepscope.engine.stream import Streamer, StreamRequest
 from tests.engine.test_interventions import MODELS, SLOW, Case, load_heads
 from tests.support.streams.batches import stream_many
 from tests.support.streams.fakes import tiny_checkpoint, tiny_model

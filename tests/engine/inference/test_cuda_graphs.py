@@ -13,7 +13,7 @@ from stepscope.engine.inference.cuda_graphs import Capture, CudaGraphPool, Step,
 from stepscope.engine.inference.static import StaticStep
 from stepscope.engine.loading import load_model
 from stepscope.engine.model.checkpoint import Checkpoint
-from stepscope.engine.streamer import Streamer
+from stepscope.engine.stream import Streamer
 from tests.support.streams.batches import pick_thresholds, stream_many, video
 from tests.support.streams.fakes import random_frames
 from tests.support.streams.graphs import CountingBackend, with_graphs

@@ -14,7 +14,7 @@ from stepscope.engine.inference.readout import ReadoutSpec
 from stepscope.engine.inference.static import BucketShape, StaticStep, pick_bucket
 from stepscope.engine.model.checkpoint import Checkpoint
 from stepscope.engine.replay import Recording
-from stepscope.engine.streamer import Streamer
+from stepscope.engine.stream import Streamer
 from tests.support.streams.batches import CASES, pick_thresholds, stream_both, stream_many, video
 from tests.support.streams.fakes import tiny_model
 from tests.support.streams.graphs import with_graphs

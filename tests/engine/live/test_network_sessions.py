@@ -11,7 +11,7 @@ import pytest
 
 from stepscope.engine.config import StreamConfig
 from stepscope.engine.errors import VideoError
-from stepscope.engine.live.recorder import VideoRecorder
+from stepscope.engine.live.recorder import LiveVideoWriter
 from stepscope.engine.live.session import LiveOptions, LiveSession
 from stepscope.engine.live.sources import Clock, UrlSource
 from stepscope.engine.model.checkpoint import Checkpoint
@@ -54,7 +54,7 @@ def test_rtsp_is_read_over_tcp() -> None:
 
 def test_people_see_square_pixels(checkpoint: Checkpoint, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = write_at(tmp_path / "a.mp4", [0, 0.5], pixel_aspect=4 / 3)
-    recorder = VideoRecorder(tmp_path / "b.mp4", fps=2)
+    recorder = LiveVideoWriter(tmp_path / "b.mp4", fps=2)
     seen = list[tuple[int, ...]]()
     with serve_files(tmp_path) as address:
         source = UrlSource(f"{address}/{path.name}")

@@ -15,7 +15,7 @@ from stepscope.engine.model.checkpoint import Checkpoint
 from stepscope.engine.model.features.frame_encoder import FrameFeatures
 from stepscope.engine.records import FrameOutput, UserTurn
 from stepscope.engine.replay import Recording
-from stepscope.engine.streamer import Streamer
+from stepscope.engine.stream import Streamer
 from tests.support.streams.fakes import random_frames
 from tests.support.streams.streams import SHORT, TASK, assert_equal
 

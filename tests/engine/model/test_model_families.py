@@ -13,8 +13,7 @@ from stepscope.engine.loading import load_model
 from stepscope.engine.model.checkpoint import Checkpoint
 from stepscope.engine.records import FrameOutput
 from stepscope.engine.replay import Recording
-from stepscope.engine.stream import StreamRequest
-from stepscope.engine.streamer import Streamer
+from stepscope.engine.stream import Streamer, StreamRequest
 from tests.support.streams.batches import stream_many
 from tests.support.streams.fakes import random_frames
 from tests.support.streams.graphs import CountingBackend, with_graphs

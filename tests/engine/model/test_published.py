@@ -16,7 +16,7 @@ from stepscope.engine.model.features.frame_encoder import encode_images
 from stepscope.engine.model.preprocessing import resize_image
 from stepscope.engine.model.published.layout import find_family
 from stepscope.engine.model.published.prompts import ProAssistPrompt
-from stepscope.engine.streamer import Streamer
+from stepscope.engine.stream import Streamer
 from tests.support.streams.fakes import random_frames
 from tests.support.streams.published import (
     TOWER_WIDTH,

@@ -15,8 +15,7 @@ from stepscope.engine.loading import load_model
 from stepscope.engine.model.checkpoint import Checkpoint, load_checkpoint
 from stepscope.engine.model.hub.model import HubModel
 from stepscope.engine.model.vision_language import VisionLanguageModel
-from stepscope.engine.stream import StreamRequest
-from stepscope.engine.streamer import Streamer
+from stepscope.engine.stream import Streamer, StreamRequest
 from stepscope.engine.training.packed import draw_branches, sum_branch_losses
 from stepscope.engine.training.sequences import (
     IGNORE_INDEX,

@@ -181,8 +181,8 @@ def test_a_picture_that_is_displayed_for_hours_is_named(tmp_path: Path) -> None:
     remarks: list[str] = []
     assert len(list(read_frames(path, fps=0.5, on_damage=remarks.append))) == pytest.approx(3609, abs=1)
     (remark,) = remarks
-    assert "one picture is displayed from 0:08 to 120:08; if its recorder's clock jumped, cut the file there" in remark
-    with pytest.raises(VideoError, match=r"lasts 120:1., .* one picture is displayed from 0:08 to 120:08"):
+    assert "one picture is displayed from 0:08 to 2:00:08; if its recorder's clock jumped, cut the file there" in remark
+    with pytest.raises(VideoError, match=r"lasts 2:00:1., .* one picture is displayed from 0:08 to 2:00:08"):
         read_upload(path, fps=2, max_duration_s=600)
 
 

@@ -1,5 +1,6 @@
 import json
 import math
+import re
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -7,6 +8,8 @@ from typing import Any
 import pytest
 
 from stepscope.engine.records import Step
+from stepscope.eval.data.formats import SPLIT_FORMATS, find_format
+from stepscope.eval.data.json_fields import Fields
 from stepscope.eval.data.loading import SampleWarning, read_samples
 from stepscope.eval.data.vocabulary import Vocabulary, read_vocabulary
 from tests.support.data.published import CLIP, DIALOGUE, MANIFEST, changed, frames_of, write
@@ -26,6 +29,12 @@ OTHER = {**CLIP, "clip_idx": 4}
 )
 def test_the_form_is_told_by_content(tmp_path: Path, content: object, ids: list[str]) -> None:
     assert [sample.video_id for sample in read_samples(write(tmp_path, content))] == ids
+
+
+def test_each_format_is_recognised_by_the_fields_that_messages_name() -> None:
+    for split_format in SPLIT_FORMATS:
+        record: dict[str, object] = {name: [] for name in re.findall(r'"(\w+)"', split_format.fields)}
+        assert find_format(Fields(record=record)) is split_format
 
 
 @pytest.mark.parametrize(

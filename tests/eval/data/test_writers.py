@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stepscope.engine.records import Step
-from stepscope.eval.data.loading import read_samples
+from stepscope.eval.data.loading import read_samples, read_split
 from stepscope.eval.data.samples import Sample, Turn
 from stepscope.eval.data.writers import FILE_FORMATS, FileFormat, write_samples
 from tests.support.data.shared_data import shared
@@ -55,6 +55,20 @@ def test_a_split_without_updates_that_is_written_as_dialogues_loads_again_unchan
 def test_a_clip_keeps_its_place_in_its_video_in_every_form(form: FileFormat) -> None:
     clip = replace(BOAT, start_s=96.5)
     assert rewritten([clip], form) == [clip]
+
+
+@pytest.mark.parametrize("form", ["manifest", "dst"])
+def test_a_split_keeps_the_writer_of_its_references_in_every_form(form: FileFormat, tmp_path: Path) -> None:
+    path = tmp_path / "split.json"
+    write_samples(path, [BOAT], file_format=form, provenance={"reference_writer": "templates"})
+    assert read_split(path).origin == {"reference_writer": "templates"}
+    beside = tmp_path / "split.json.provenance.json"
+    beside.write_text("{")
+    if form == "dst":
+        with pytest.raises(ValueError, match=r"split\.json\.provenance\.json cannot be read"):
+            read_split(path)
+        beside.unlink()
+        assert read_split(path).origin == {}
 
 
 @pytest.mark.parametrize("path", ["data/dst_clip.json", "data/proassist_dialogues.jsonl"])

@@ -90,9 +90,21 @@ HOLOASSIST = [
         "videoMetadata": {"duration": {"seconds": 9}},
         "events": [
             {"label": "Coarse grained action", "start": 1, "end": 2.5, "attributes": {"Action sentence": "pour"}},
-            {"label": "Fine grained action", "start": 1, "end": 2, "attributes": {"Verb": "lift", "Noun": "cup"}},
+            {
+                "label": "Fine grained action",
+                "start": 1,
+                "end": 2,
+                "attributes": {
+                    "Verb": "lift",
+                    "Noun": "cup",
+                    "Action Correctness": "wrong, corrected by the instructor",
+                    "Incorrect Action Explanation": "too early",
+                    "Incorrect Action Corrected by": 7,
+                },
+            },
             {"label": "Coarse grained action", "start": 2.5, "end": 4, "attributes": {"Action sentence": "stir"}},
             {
+                "id": 7,
                 "label": "Conversation",
                 "start": 3,
                 "end": 4,
@@ -168,8 +180,20 @@ EGOPER = {
 }
 FORMS = {
     "coin": Form(file="coin.json", text=database("annotation", **{"class": "MakeTea"}), segments=POUR, goal="MakeTea"),
-    "youcook2": Form(file="y.json", text=database("annotations", recipe_type="113"), segments=POUR, goal="113"),
-    "activitynet": Form(file="a.json", text=database("annotations").replace("sentence", "note"), segments=POUR),
+    "youcook2": Form(file="y.json", text=database("annotations", recipe_type="113"), segments=POUR),
+    "youcook2 with names": Form(
+        file="y.json",
+        text=database("annotations", recipe_type="113"),
+        segments=POUR,
+        goal="club sandwich",
+        more={"label_foodtype.csv": "101,spider roll\n113,club sandwich\n"},
+    ),
+    "activitynet": Form(
+        file="a.json",
+        text=database("annotations", **{"class": "make tea"}).replace("sentence", "note"),
+        segments=POUR,
+        goal="make tea",  # that of an export
+    ),
     "activitynet-captions": Form(
         file="c.json",
         text='{"tea": {"duration": 9, "timestamps": [[1, 2.5], [2.5, 4]], "sentences": ["pour", "stir"]}}',
@@ -219,6 +243,12 @@ FORMS = {
         segments=[(1, 2.5, "pour"), (-1, -1, "stir")],
     ),
     "wtag": Form(file="tea.tsv", text="10000000\t25000000\tpour\n25000000\t40000000\tstir\n", segments=POUR),
+    "wtag with a clock": Form(
+        file="tea.tsv",
+        text="133010000000\t133025000000\tpour\n133025000000\t133040000000\tstir\n",
+        segments=POUR,
+        more={"VideoMpegTiming.txt": "133000000000\n133090000000\n"},
+    ),
     "breakfast": Form(
         file="P16_cam01_P16_tea.txt",
         text="SIL\n" * 15 + "pour\n" * 30 + "stir\n" * 15,
@@ -284,11 +314,16 @@ FORMS = {
     "own table": Form(
         file="x.csv", text="Video;Start;End;Step\ntea.mp4;1;2,5;pour\ntea.mp4;0:02.5;0:04;stir\n", segments=POUR
     ),
+    "exported table": Form(
+        file="segments.csv",
+        text="video_id,start_s,end_s,step_id,label,cause\ntea,1,2.5,S2,pour,light\ntea,2.5,4,S1,stir,\n",
+        segments=POUR,
+    ),
     "own columns": Form(
         file="x.csv",
-        text="clip,from,to,what\ntea,1000,2500,pour\ntea,2500,4000,stir\n",
+        text="clip,from,to,what,error\ntea,1000,2500,pour,\ntea,2500,4000,stir,too fast\n",
         segments=POUR,
-        options={"columns": ["video=clip", "start=from", "end=to", "label=what"], "unit": "ms"},
+        options={"columns": ["video=clip", "start=from", "end=to", "label=what", "cause=error"], "unit": "ms"},
     ),
 }
 
@@ -310,6 +345,14 @@ def test_a_form_is_recognised_and_its_segments_are_read(name: str, tmp_path: Pat
     assert times == pytest.approx([time_s for start_s, end_s, _ in form.segments for time_s in (start_s, end_s)])
 
 
+def test_exported_segments_keep_the_ids_of_their_steps(tmp_path: Path) -> None:
+    (video,) = read(FORMS["exported table"], tmp_path).videos
+    assert [segment.step_id for segment in video.segments] == ["S2", "S1"]
+    exported = FORMS["activitynet"].text.replace('"id": 3', '"id": "S3"')
+    (video,) = read(replace(FORMS["activitynet"], text=exported), tmp_path).videos
+    assert [segment.step_id for segment in video.segments] == ["S3", "S3"]
+
+
 def test_another_level_has_the_inner_segments(tmp_path: Path) -> None:
     labels = {
         name: [segment.label for segment in read(FORMS[name], tmp_path, level=2).videos[0].segments]
@@ -321,9 +364,10 @@ def test_another_level_has_the_inner_segments(tmp_path: Path) -> None:
 def test_what_is_no_step_of_the_level_is_counted(tmp_path: Path) -> None:
     counts = {
         name: dict(read(FORMS[name], tmp_path).videos[0].left_out)
-        for name in ("goalstep", "assembly101-mistakes", "gtea")
+        for name in ("goalstep", "assembly101-mistakes", "gtea", "youcook2")
     }
     assert counts == {
+        "youcook2": {"goal without a name": 1},
         "goalstep": {"of another level": 2, "irrelevant": 1},
         "assembly101-mistakes": {"no step": 2},
         "gtea": {"background": 1},
@@ -333,7 +377,7 @@ def test_what_is_no_step_of_the_level_is_counted(tmp_path: Path) -> None:
 def test_a_conversation_becomes_turns_of_its_speakers(tmp_path: Path) -> None:
     (video,) = read(FORMS["holoassist"], tmp_path).videos
     assert video.turns == (
-        Turn(time_s=3, role="assistant", text="Stir it."),
+        Turn(time_s=3, role="assistant", text="Stir it.", cause="too early"),
         Turn(time_s=3.5, role="user", text="Now?"),
     )
 
@@ -341,9 +385,9 @@ def test_a_conversation_becomes_turns_of_its_speakers(tmp_path: Path) -> None:
 def test_errors_are_read_with_their_description(tmp_path: Path) -> None:
     causes = {
         name: [segment.cause for segment in read(FORMS[name], tmp_path).videos[0].segments]
-        for name in ("egoper", "captaincook4d")
+        for name in ("egoper", "captaincook4d", "own columns")
     }
-    assert causes == {"egoper": ["", "spills"], "captaincook4d": ["", "error"]}
+    assert causes == {"egoper": ["", "spills"], "captaincook4d": ["", "error"], "own columns": ["", "too fast"]}
 
 
 def test_segments_in_two_files_are_read_once_with_the_description_of_their_error(tmp_path: Path) -> None:

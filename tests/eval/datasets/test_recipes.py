@@ -63,6 +63,16 @@ def test_an_end_after_the_length_but_on_the_last_frame_stays() -> None:
     assert not counts
 
 
+def test_ids_of_the_form_s3_are_kept_unless_two_steps_share_one() -> None:
+    first, second = seg("A", 1, 2, step_id="S2"), seg("B", 2, 3, step_id="S1")
+    sample, _ = build_sample(video(second, first), fps=2, duration_s=10)
+    assert updates(sample) == [(1, "S2->start"), (2, "S2->complete"), (2, "S1->start"), (3, "S1->complete")]
+    again = seg("A", 5, 6, step_id="S2")
+    for segments, expected in (((first, second, again), ["S1", "S2", "S3"]), ((first, seg("C", 3, 4)), ["S1", "S2"])):
+        sample, _ = build_sample(video(*segments), fps=2, duration_s=10)
+        assert [step.id for step in sample.steps] == expected
+
+
 CUTS = (seg("cut", 2, 5), seg("place", 5, 7), seg("cut", 7, 9), seg("place", 9, 12))
 
 

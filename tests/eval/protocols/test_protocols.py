@@ -9,7 +9,7 @@ from stepscope.eval.protocols import PROTOCOLS, score_protocol
 from stepscope.eval.protocols.registry import to_markdown
 from tests.support.paths import ROOT
 
-SPANS = {"pauc", "livestar", "omnimmi"}
+SPANS = {"pauc", "livestar", "omnimmi", "coin-step", "coin-next", "coin-task"}
 EVERY_SECOND = [(float(second), 1.0) for second in range(40)]
 LATE_SPOT = math.exp(-0.25 / (2 * 1.11**2))  # of SPG and SI, 0.5 s outside of the window
 EARLY_SPOT = math.exp(-0.25 / (2 * 2.22**2))
@@ -44,6 +44,9 @@ EXPECTED = {
     "pauc": (25.0, 100.0, (100 + 81.25) / 2, 100.0),  # late: (1 * 0.5 + 3 * 2) / (2 * 4), with w 0.5
     "livestar": (0.0, 1.0, 1.0, 1.0),
     "omnimmi": (0.0, 0.0, 1.0, 1.0),
+    "coin-step": (0.0, 1.0, 1.0, 1.0),  # all replies are right, and one inside each segment is enough
+    "coin-next": (0.0, 1.0, 1.0, 1.0),
+    "coin-task": (0.0, 1.0, 1.0, 1.0),
 }
 
 
@@ -211,7 +214,7 @@ def test_the_rules_of_spans() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("streampro-xy", [], []), "there is no protocol 'streampro-xy'; choose one of egoproactive, "),
+        (("streampro-xy", [], []), "there is no protocol 'streampro-xy'; choose one of coin-next, "),
         (("omnipro", [(3, 2)], []), r"a reference must end at or after its start; got \(3.0, 2.0\)"),
         (("omnipro", [(1, 1)], [(1, 1.5)]), "an accuracy must be a number from 0 to 1; got 1.5"),
         (("ipibench-single", [(1, 1), (2, 2)], []), "has one reference for each video; video 0 has 2"),

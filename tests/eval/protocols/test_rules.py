@@ -1,13 +1,15 @@
 """Runs under a protocol: which turns are read, and how contents become accuracies."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from types import MappingProxyType
 
 import pytest
 
-from stepscope.engine.records import FrameOutput
+from stepscope.engine.records import FrameOutput, Step
 from stepscope.eval.data.samples import Sample, Turn
 from stepscope.eval.matching.grading import Reply
+from stepscope.eval.protocols.benchmarks.categories import NearestCategory, as_answer
 from stepscope.eval.protocols.rules import parse_rule, read_video
 from tests.support.data.records import make_output
 from tests.support.data.replies import grade as fixed_grade
@@ -97,6 +99,47 @@ def test_interactive_cooking_reads_the_completions_of_a_run() -> None:
     outputs = make_outputs({}, updates=updates)
     assert rule.summarize(rule.count_outputs(sample, outputs, grade=grade)) == {"ic_acc": 0.5}
     assert read_video(rule, sample, outputs, grade=grade).positions == (1, 2)
+
+
+def test_coin_takes_the_last_reply_of_a_segment_as_the_nearest_category_of_the_split() -> None:
+    updates = ((5, "S1->start"), (10, "S1->complete"), (10, "S2->start"), (20, "S2->complete"), (30, "S3->start"))
+    sample = replace(
+        make_sample(*(Turn(time_s=time_s, role="update", text=text) for time_s, text in updates)),
+        goal="PutOnHair",
+        steps=tuple(Step(id=f"S{n}", name=name) for n, name in enumerate(("comb hair", "pin hair", "fix hair"), 1)),
+    )
+    other = replace(sample, video_id="other", goal="make tea", turns=())
+    # S1 5-10 s: right, then "Pin hair." (the next step) at 10 s, the last inside; S2 10-20 s: "pin har" is 3 from
+    # "Pin hair." and 5 from "Fix hair."; S3 30 s to the end: no reply
+    outputs = make_outputs({12: "comb hair", 20: "Pin hair.", 38: "pin har", 50: "put in hair"})
+    samples = [sample, other]
+
+    def score(text: str) -> tuple[float, float]:
+        rule = parse_rule(text)
+        found = rule.summarize(rule.count_outputs(sample, outputs, grade=rule.choose_grade(samples, grade)))
+        return found["accuracy"], found["answered"]
+
+    assert score("coin-step") == (1 / 3, 2 / 3)
+    assert score("coin-next") == (1 / 2, 1)  # of S1 and S2: "Pin hair." is the next of S1, "Fix hair." that of S2
+    assert score("coin-task") == (1, 1)  # the last reply, of "Put on hair." and "Make tea."
+    assert score("coin-step:wait_s=60") == (1 / 3, 2 / 3)  # 25 s is then of S1 and S2: nearest is "Pin hair."
+    assert read_video(parse_rule("coin-next"), sample, outputs, grade=grade).positions == (0, 2)
+    assert parse_rule("coin-task").explain_undefined([spoken((1.0, "a"))], has_states=True) == (
+        "the split has no references for goals"
+    )
+
+
+def test_categories_are_written_as_the_published_answers() -> None:
+    names = ("PutOnHair", "InstallSSD", "ReplaceSIMCard", "MakeRJ45Cable", "crop and fold paper")
+    assert [as_answer(name) for name in names] == [
+        "Put on hair.",
+        "Install ssd.",
+        "Replace sim card.",
+        "Make rj45 cable.",
+        "Crop and fold paper.",
+    ]
+    long = Reply(question="", gold="a", text="a" * 500_000)  # only its first characters count
+    assert NearestCategory(["a", "b"])([long]) == [2]
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,8 @@
 
 import csv
 import json
+import math
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,6 +16,7 @@ from stepscope.eval.protocols.rules import parse_rule
 from stepscope.eval.reports.entries import list_baselines, open_entries
 from stepscope.eval.reports.protocol_table import (
     ProtocolRow,
+    ProtocolScore,
     ProtocolTable,
     build_protocol_table,
     describe_order,
@@ -123,6 +126,19 @@ def test_a_run_leads_only_where_the_paired_test_separates_the_runs(
     ]
     table = ProtocolTable(rows=tuple(rows), judge="none", text_encoder="letters", num_videos=9)
     assert describe_order(table) == words
+
+
+def test_a_table_names_the_judge_of_the_rules_that_have_scores() -> None:
+    rows = [
+        ProtocolRow(rule=(rule := parse_rule(name)), score=rule.protocol.main, runs={"a": ProtocolScore(value=value)})
+        for name, value in (("coin-step", 1.0), ("omnipro", math.nan), ("qevd-tf", 1.0))
+    ]
+    table = ProtocolTable(rows=tuple(rows), judge="m", text_encoder="letters", num_videos=9)
+    assert "contents judged by smallest edit distance, text encoder" in table.basis
+    assert "contents: smallest edit distance" in rows[0].rule.describe()
+    defined = replace(rows[1], runs={"a": ProtocolScore(value=0.5)})
+    both = replace(table, rows=(*rows[:1], defined))
+    assert "contents judged by smallest edit distance and m, " in both.basis
 
 
 def test_baselines_need_no_model(folder: Path) -> None:

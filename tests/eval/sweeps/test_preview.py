@@ -17,7 +17,7 @@ from stepscope.eval.runs.folder import RunFolder
 from stepscope.eval.sweeps.grid import Grid
 from stepscope.eval.sweeps.preview import (
     PREVIEW_METRICS,
-    Trace,
+    SignalTrace,
     count_thresholds,
     preview,
     read_traces,
@@ -39,7 +39,7 @@ def test_the_preview_counts_what_the_decisions_count(
     probs: list[int], expected: set[int], fps: float, policy: DecisionPolicy
 ) -> None:
     frames = sorted(frame for frame in expected if frame < len(probs))
-    trace = Trace(values=np.array(probs) / 10, expected_frames=np.array(frames, dtype=np.intp), fps=fps)
+    trace = SignalTrace(values=np.array(probs) / 10, expected_frames=np.array(frames, dtype=np.intp), fps=fps)
     thresholds = [number / 10 for number in range(11)]
     for threshold, counts in zip(thresholds, count_thresholds([trace], thresholds, policy=policy), strict=True):
         does = [prob / 10 >= threshold if policy.name == "not-talk" else prob / 10 > threshold for prob in probs]

@@ -12,7 +12,7 @@ from stepscope.eval.data.loading import read_split
 from stepscope.eval.runs.folder import RunFolder
 from stepscope.eval.sweeps.folder import read_sweep, write_sweep
 from stepscope.eval.sweeps.grid import Grid, GridScores
-from stepscope.eval.sweeps.preview import Trace, Traces, count_thresholds, make_choice_grid, preview, read_traces
+from stepscope.eval.sweeps.preview import SignalTrace, Traces, count_thresholds, make_choice_grid, preview, read_traces
 from tests.support.data.recorded import record_toy
 
 
@@ -68,7 +68,7 @@ def test_the_thresholds_span_the_values_the_falls_and_the_sums(traces: Traces) -
 def test_hysteresis_is_counted_at_each_threshold() -> None:
     # above 0.5: frame 0; 1 is still high; 2 falls to 0.25; 3 is within 5 s; 6 is right, in both videos. Above 0.25 the
     # fall must reach 0.125, which the second video does not: frame 0 alone.
-    trace = Trace(values=np.array([0.75, 1, 0.25, 1, 1, 0, 1]), expected_frames=np.array([6]), fps=1)
+    trace = SignalTrace(values=np.array([0.75, 1, 0.25, 1, 1, 0, 1]), expected_frames=np.array([6]), fps=1)
     second = replace(trace, values=np.array([0.75, 1, 0.25, 1, 1, 0.5, 1]))
     counts = count_thresholds([trace, second], [0.25, 0.5], policy=POLICIES["hysteresis"])
     assert [(count.num_hits, count.num_false_alarms) for count in counts] == [(1, 2), (2, 2)]

@@ -113,6 +113,7 @@ def tables(out: Path) -> dict[str, Any]:
     return {
         "videos": [{name: _read_number(cell) for name, cell in without_measured(row).items()} for row in rows],
         "columns": (out / "columns.csv").read_text(encoding="utf-8"),
+        "steps": (out / "steps.csv").read_text(encoding="utf-8"),
         "metrics": metrics,
         "outputs": outputs,
         "records": records,

@@ -10,8 +10,7 @@ from stepscope.engine.config import StreamConfig
 from stepscope.engine.control.task import Task
 from stepscope.engine.model.checkpoint import Checkpoint
 from stepscope.engine.records import FrameOutput, UserTurn
-from stepscope.engine.stream import StreamRequest
-from stepscope.engine.streamer import Streamer
+from stepscope.engine.stream import Streamer, StreamRequest
 from stepscope.eval.data.samples import Sample
 from stepscope.eval.runs.streaming.video_runs import run_samples
 from stepscope.eval.runs.worker_messages import VideoResult, WorkerConfig

@@ -15,8 +15,7 @@ from stepscope.engine.model.features.frame_encoder import FrameFeatures, encode_
 from stepscope.engine.model.hub.model import HubModel
 from stepscope.engine.model.hub.prompt import HubPrompt
 from stepscope.engine.records import FrameOutput, Step
-from stepscope.engine.stream import StreamRequest
-from stepscope.engine.streamer import Streamer
+from stepscope.engine.stream import Streamer, StreamRequest
 
 STEPS = (Step(id="S1", name="attach the wheel"), Step(id="S2", name="put on the roof"))
 TASK = Task(goal="build the toy truck", steps=STEPS)

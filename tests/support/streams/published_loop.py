@@ -13,7 +13,7 @@ from stepscope.engine.config import StreamConfig
 from stepscope.engine.control.task import Task
 from stepscope.engine.model.checkpoint import Checkpoint
 from stepscope.engine.records import UserTurn
-from stepscope.engine.streamer import Streamer
+from stepscope.engine.stream import Streamer
 from tests.support.streams.fakes import STEPS, random_frames
 from tests.support.streams.published import TOWER_WIDTH, WIDTH
 

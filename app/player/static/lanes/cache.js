@@ -1,8 +1,8 @@
 // The lane of the cache and the model time of each frame.
 
 import { clockText, countUpTo, forgottenText, frameAt, modelTimeText, timeOf } from "../state/data.js";
-import { line } from "../timeline/canvas.js";
-import { highestInView } from "../timeline/envelope.js";
+import { line } from "../canvas/canvas.js";
+import { highestInView } from "../canvas/envelope.js";
 import { defineLane } from "./lane.js";
 
 export const cache = defineLane({

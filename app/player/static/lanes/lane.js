@@ -1,6 +1,6 @@
 // A lane: one kind of rows on the timeline. `table.js` lists the lanes; each other module of this folder defines some.
 
-import { fitText } from "../timeline/canvas.js";
+import { fitText } from "../canvas/canvas.js";
 import { timeOf } from "../state/data.js";
 
 // All fields of a lane with their defaults. Functions get the `timeline` with its scale, pen and colours, and a `row`
@@ -28,7 +28,7 @@ const DEFAULTS = {
   describeLabel: () => null, // (row, settings): the tooltip over the label
   describe: () => null, // (timeline, row, x, y): the tooltip at a point
   markAt: () => null, // (timeline, row, x, y): the keys of the events whose mark is at a point, and their time
-  // (timeline, row, x, y): the cursor over a handle at a point, and `drag` of the player and the pointer's first event
+  // (timeline, row, x, y): the cursor over a handle at a point, its turn, and the edge that it drags
   gripAt: () => null,
 };
 

@@ -1,13 +1,7 @@
 // The lanes of a reviewer: the verdicts, and the corrected reference, whose turns can be dragged to another time.
 
-import { CLICK_SLOP_PX, pointerOffset, trackDrag } from "../dom/dom.js";
-import { goToEvent } from "../playback/selection.js";
-import { moveTurn, setSpan } from "../review/corrections.js";
-import { eventByKey } from "../review/opinions.js";
-import { snapSpan, snapTime } from "../review/spans.js";
 import { clockText } from "../state/data.js";
-import { cross, diamond, dot, line, triangle } from "../timeline/canvas.js";
-import { requestPaint } from "../timeline/chart.js";
+import { cross, diamond, dot, line, triangle } from "../canvas/canvas.js";
 import { defineLane, nearestOf } from "./lane.js";
 
 const HIT_PX = 8;
@@ -93,17 +87,13 @@ export const corrected = defineLane({
   gripAt: (timeline, row, x, y) => {
     const ended = turnAt(timeline, row, x, y, (turn) => (hasSpan(turn) ? turn.end : NaN)),
       turn = ended ?? turnAt(timeline, row, x, y);
-    const grip = (cursor, edge, submit) => {
-      const drag = (player, event) => dragTurn(player, timeline, turn, edge, event, submit);
-      return { cursor, drag };
-    };
-    if (ended) return grip("col-resize", "end", setEnd);
+    if (ended) return { cursor: "col-resize", turn: ended, edge: "end" };
     if (!turn || turn.look === "deleted") return null;
-    return hasSpan(turn) ? grip("col-resize", "time", setStart) : grip("ew-resize", "time", moveTurn);
+    return { cursor: hasSpan(turn) ? "col-resize" : "ew-resize", turn, edge: "time" };
   },
 });
 
-function hasSpan(turn) {
+export function hasSpan(turn) {
   return typeof turn.end === "number" && turn.look !== "deleted";
 }
 
@@ -123,33 +113,4 @@ function turnAt(timeline, row, x, y, timeOfTurn = (turn) => turn.time) {
   const apart = (turn) => Math.abs(timeline.x(timeOfTurn(turn)) - x),
     near = row.run.layer.filter((turn) => apart(turn) < HIT_PX && Math.abs(yOf(row, turn) - y) < HIT_PX);
   return near.sort((a, b) => apart(a) - apart(b))[0] ?? null;
-}
-
-function setStart(player, turn, time) {
-  const time_s = Math.max(0, Math.min(snapTime(player, time), turn.end - 1e-3));
-  setSpan(player, turn, { time_s, end_s: turn.end });
-}
-
-function setEnd(player, turn, time) {
-  setSpan(player, turn, { ...snapSpan(player, turn.time, time), time_s: turn.time });
-}
-
-// Drags the `time` of a turn, or the `end` of its reply span; `submit(player, turn, time)` gets the one where it ends.
-function dragTurn(player, timeline, dragged, edge, event, submit) {
-  const { canvas } = timeline,
-    began = pointerOffset(canvas, event)[0],
-    turn = { ...dragged };
-  goToEvent(player, eventByKey(player, turn.key), turn.time);
-  const isMoved = (later) => Math.abs(pointerOffset(canvas, later)[0] - began) >= CLICK_SLOP_PX;
-  const timeAt = (later) =>
-    turn[edge] + (isMoved(later) ? timeline.time(pointerOffset(canvas, later)[0]) - timeline.time(began) : 0);
-  const move = (later) => {
-    dragged[edge] = timeAt(later);
-    requestPaint(player);
-  };
-  trackDrag(canvas, event, move, (last) => {
-    dragged[edge] = turn[edge];
-    if (isMoved(last)) submit(player, turn, timeAt(last));
-    requestPaint(player);
-  });
 }

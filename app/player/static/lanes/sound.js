@@ -1,9 +1,8 @@
 // The lane of the waveform of the video's sound, which is fetched once for each video.
 
 import { clockText } from "../state/data.js";
-import { visitColumns } from "../timeline/envelope.js";
+import { visitColumns } from "../canvas/envelope.js";
 import { defineLane } from "./lane.js";
-import { layout } from "../timeline/chart.js";
 import { withTimeout } from "../state/increments.js";
 
 const FULL = 255;
@@ -50,5 +49,5 @@ export async function updateSound(player) {
   if (!player.data || !player.sound || player.data.sound === player.sound) return;
   const isDrawn = player.data.sound?.peaks.length || player.sound.peaks.length;
   player.data.sound = player.sound;
-  if (isDrawn) layout(player);
+  if (isDrawn) player.layout();
 }

@@ -1,7 +1,7 @@
 // The lane of the assistant's own state, such as silent, standby or respond: a band with the word where it fits.
 
 import { assistantState, clockText, frameAt, piecesOf } from "../state/data.js";
-import { fitText } from "../timeline/canvas.js";
+import { fitText } from "../canvas/canvas.js";
 import { defineLane } from "./lane.js";
 
 const LOOKS = {

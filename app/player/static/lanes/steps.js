@@ -1,7 +1,7 @@
 // The lanes of the steps: a row per step with the reference's state above the model's, hatched where they differ.
 
 import { bandsOf, countUpTo, frameAt, gridFrame, piecesOf, stateAt, timeOf } from "../state/data.js";
-import { createHatching, paintLines, wrapText } from "../timeline/canvas.js";
+import { createHatching, paintLines, wrapText } from "../canvas/canvas.js";
 import { defineLane, keysAtFrame, nearestOf } from "./lane.js";
 
 // By the index of a state. Colour and thickness are redundant: a thin line, half a bar, a whole bar.

@@ -1,6 +1,6 @@
 // All lanes, from the top. Where two runs are compared, those of the second run follow below.
 
-import { fitText } from "../timeline/canvas.js";
+import { fitText } from "../canvas/canvas.js";
 import { cache } from "./cache.js";
 import { defineLane } from "./lane.js";
 import { corrected, judged } from "./reviewed.js";

@@ -6,7 +6,7 @@ import { conditionText, hasSignal } from "../state/policy.js";
 import { fullTitle, hasValues, visibleSignals } from "../state/signals.js";
 import { colourOf, hasScale, heightOfMark, markedFrames, marksOf } from "../signals/decision_marks.js";
 import { LEGEND_HEIGHT } from "../signals/figure.js";
-import { fitText, line } from "../timeline/canvas.js";
+import { fitText, line } from "../canvas/canvas.js";
 import { defineLane, keysAtFrame, nearestOf } from "./lane.js";
 
 const HIT_PX = 9,

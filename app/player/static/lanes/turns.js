@@ -1,8 +1,8 @@
 // The lanes of the dialogue: user turns, reference turns, the assistant's messages, and lines that join matched pairs.
 
 import { clockText, countUpTo, drawnVerdict, LOW_SIMILARITY, referenceWord, signOfTurn } from "../state/data.js";
-import { MARGIN } from "../timeline/axis.js";
-import { line, paintLines, wrapText } from "../timeline/canvas.js";
+import { MARGIN } from "../canvas/axis.js";
+import { line, paintLines, wrapText } from "../canvas/canvas.js";
 import { defineLane } from "./lane.js";
 
 const MAX_WIDTH = 260, // of a text, in pixels

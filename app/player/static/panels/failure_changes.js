@@ -1,13 +1,13 @@
 // The failures that another run of the video, or another judgement of the run, has fixed, broken or changed in kind.
 
-import { eventByKey } from "../review/opinions.js";
+import { eventByKey } from "../events/opinions.js";
 import { clockText, countText, STOP_SIGNS, thresholdWords } from "../state/data.js";
 import { createButton, createNode } from "../dom/dom.js";
 import { goToEvent, goToFailure } from "../playback/selection.js";
 import { hasSignal } from "../state/policy.js";
 import { DECISIONS } from "../state/signals.js";
-import { PICTURE_S, seek } from "../playback/playhead.js";
-import { canFail } from "../playback/stops.js";
+import { PICTURE_S, seek } from "../clock/playhead.js";
+import { canFail } from "../state/stops.js";
 
 const WORDS = { fixed: "fixed", broken: "broken", changed: "changed kind", same: "unchanged" };
 

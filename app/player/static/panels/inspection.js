@@ -34,12 +34,6 @@ export function highestText({ name, frame, prob, delay }, data, isHere = true) {
   return `highest ${signal?.title ?? `${name} probability`} within ${data.tolerance_s} s: ${value}, ${when}${limit}`;
 }
 
-// Whether the page shows a run of a different model, or of a result file, which the page's model cannot continue.
-export function isForeignRun(player) {
-  const { model_digest: digest } = player.settings;
-  return Boolean(digest && player.data?.times.length) && player.data.model !== digest;
-}
-
 function isAnswerTo(answer, asked) {
   return answer?.run === asked.run && answer.frame === asked.frame;
 }
@@ -48,7 +42,7 @@ function isAnswerTo(answer, asked) {
 function whyNoInspection(player) {
   if (!player.settings.can_run) return "Prompt and tokens need the program with the model of this run.";
   if (!player.data.times.length) return "There is no run whose prompt and tokens could be shown.";
-  if (isForeignRun(player))
+  if (player.isForeignRun)
     return "This run was made by a different model, whose prompt and tokens cannot be shown here.";
   return player.receiver.run?.data === player.data
     ? "The run still streams: prompt and tokens can be shown once it ends."
@@ -171,15 +165,15 @@ function drawToken(token) {
   ]);
 }
 
+// Shows the answer to a request, unless a later one has been made.
+export function receiveInspection(player, found) {
+  if (!player.inspection.asked || !isAnswerTo(found, player.inspection.asked)) return;
+  player.inspection.asked = null;
+  player.inspection.found = found;
+  if (player.find("inspection").open) drawInspection(player, found.frame);
+}
+
 export function mountInspection(player) {
-  player.listen(document, "stepscope:inspection", ({ detail }) => {
-    const found = detail ? JSON.parse(detail) : null;
-    // the answer to an earlier request
-    if (!found || !player.inspection.asked || !isAnswerTo(found, player.inspection.asked)) return;
-    player.inspection.asked = null;
-    player.inspection.found = found;
-    if (player.find("inspection").open) drawInspection(player, found.frame);
-  });
   player.listen("inspection", "close", () => player.focus());
   // a click beside it
   player.listen("inspection", "click", ({ target, currentTarget }) => target === currentTarget && target.close());

@@ -2,7 +2,7 @@
 // or as Markdown.
 
 import { createButton, createNode, keepSetting, saveBlob, setStatus } from "../dom/dom.js";
-import { seek } from "../playback/playhead.js";
+import { seek } from "../clock/playhead.js";
 import { selectedEvent } from "../playback/selection.js";
 import { clockText } from "../state/data.js";
 import { readSetting } from "../state/settings.js";

@@ -3,10 +3,10 @@
 import { requestPaint } from "../timeline/chart.js";
 import { clockText, KINDS, STOP_SIGNS } from "../state/data.js";
 import { createButton, createNode, setStatus } from "../dom/dom.js";
-import { currentEvent } from "../review/opinions.js";
-import { redrawPlayhead } from "./playhead.js";
+import { currentEvent } from "../events/opinions.js";
+import { redrawPlayhead } from "../clock/playhead.js";
 import { goToFailure } from "./selection.js";
-import { canFail, stopText } from "./stops.js";
+import { canFail, stopText } from "../state/stops.js";
 
 function whyNoFailures(player) {
   const { has_reference, is_copied, isReferenceAlone } = player.data,
@@ -18,61 +18,58 @@ function whyNoFailures(player) {
 }
 
 // What N and P step through while a list is open, by its name.
-export const HIT_WORDS = { search: "moment", settle: "to settle" }; // longer ones wrap the bar
+export const LIST_NOUNS = { search: "moment", settle: "to settle" }; // longer ones wrap the bar
 
 // Shows the place of the moment in its list above the line of failures, and names the buttons of N and P for it; hides
-// the place for a run that no list opened.
-export function drawHit(player) {
-  const { hit } = player.data,
-    word = HIT_WORDS[hit?.of] ?? "failure",
+// the place of a run that no list opened.
+export function drawListPlace(player) {
+  const { place } = player.data.landing,
+    noun = LIST_NOUNS[place?.of] ?? "failure",
     line = player.find("hit");
   for (const [name, label, title] of [
-    ["previousFailure", `◂ ${word}`, `Previous ${word} (P)`],
-    ["nextFailure", `${word} ▸`, `Next ${word} (N)`],
+    ["previousFailure", `◂ ${noun}`, `Previous ${noun} (P)`],
+    ["nextFailure", `${noun} ▸`, `Next ${noun} (N)`],
   ]) {
     const button = player.find("bar").querySelector(`[data-do=${name}]`);
     Object.assign(button, { textContent: label, title, ariaLabel: title.slice(0, -4) });
   }
-  line.hidden = !hit;
-  if (!hit) return;
-  const isSearch = hit.of === "search",
-    place = `${isSearch ? "Moment " : ""}${hit.number} of ${hit.total} ${isSearch ? "of the search " : "to settle"}`,
+  line.hidden = !place;
+  if (!place) return;
+  const isSearch = place.of === "search",
+    [before, after] = isSearch ? ["Moment ", "of the search "] : ["", "to settle"],
+    words = `${before}${place.number} of ${place.total} ${after}`,
     title = "Let N and P go to the failures of this video again";
   const leave = () => {
-    delete player.data.hit;
-    drawHit(player);
+    delete player.data.landing.place;
+    drawListPlace(player);
   };
   line.replaceChildren(
-    createNode("span", "", place),
-    createNode("b", "", isSearch && `“${hit.query}”`),
+    createNode("span", "", words),
+    createNode("b", "", isSearch && `“${place.query}”`),
     " ",
     createButton("", isSearch ? "leave the search" : "leave the list", leave, { title }),
   );
 }
 
-// The button of the page for the next (1) or previous (-1) entry of a list.
-const stepButton = (of, by) => document.querySelector(`#${of}_${by > 0 ? "next" : "previous"}`);
-
 // Opens the next (1) or previous (-1) moment of the list, in any video; else goes to a failure.
 export function stepStop(player, by) {
-  const { hit } = player.data,
-    button = hit && stepButton(hit.of, by);
-  if (button) button.click();
+  const { place } = player.data.landing;
+  if (place) player.trigger(`step_${place.of}`, { by });
   else stepFailure(player, by);
 }
 
 // Opens the next (1) or previous (-1) video of the table.
 export function stepVideo(player, by) {
   if (player.settings.hint) return setStatus(player, "A live session has no further videos.");
-  stepButton("videos", by).click();
+  player.trigger("step_videos", { by });
 }
 
 // Opens the next moment to settle after a final verdict on the shown one.
 export function goOnSettling(player) {
-  const { hit } = player.data;
-  if (hit?.of !== "settle") return;
-  if (hit.number < hit.total) stepStop(player, 1);
-  else setStatus(player, `Settled. This was the last of ${hit.total} to settle.`);
+  const { place } = player.data.landing;
+  if (place?.of !== "settle") return;
+  if (place.number < place.total) stepStop(player, 1);
+  else setStatus(player, `Settled. This was the last of ${place.total} to settle.`);
 }
 
 // Whether a stop lies beyond the current place, after it (`by` 1) or before it (-1). The place is the selected stop,

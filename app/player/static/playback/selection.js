@@ -4,10 +4,10 @@
 import { reveal } from "../timeline/chart.js";
 import { focusedInput, setStatus } from "../dom/dom.js";
 import { referenceWord } from "../state/data.js";
-import { eventTime } from "../review/layer.js";
-import { currentEvent, eventByKey, isInScope, mergeOpinions, opinion } from "../review/opinions.js";
-import { PICTURE_S, redrawPlayhead, seek } from "./playhead.js";
-import { stopText } from "./stops.js";
+import { eventTime } from "../state/layer.js";
+import { currentEvent, eventByKey, isInScope, mergeOpinions, opinion } from "../events/opinions.js";
+import { PICTURE_S, redrawPlayhead, seek } from "../clock/playhead.js";
+import { stopText } from "../state/stops.js";
 
 export function splitPair(player) {
   const event = currentEvent(player),

@@ -3,7 +3,6 @@
 
 import { refreshCounts } from "../timeline/chart.js";
 import { createNode, pointerOffset, trackDrag } from "../dom/dom.js";
-import { isForeignRun } from "../panels/inspection.js";
 import { hasTheta } from "../state/policy.js";
 import { DECISIONS, signalOf } from "../state/signals.js";
 import { isThreshold } from "../state/thresholds.js";
@@ -41,7 +40,7 @@ function showSliders(player) {
   const isTheta = player.data ? hasTheta(player.data.policy) : player.settings.has_theta;
   document.documentElement.toggleAttribute("data-theta", isTheta);
   for (const slider of document.querySelectorAll("#speak_threshold, #update_threshold, #theta")) {
-    slider.inert = isForeignRun(player);
+    slider.inert = player.isForeignRun;
     slider.hidden = !player.thresholds.hasAll;
   }
 }

@@ -1,6 +1,6 @@
 // Submits reviewers' actions to the outbox. A text that is typed for an event and not submitted yet is a draft.
 
-import { currentEvent, currentPlace, mergeOpinions } from "./opinions.js";
+import { currentEvent, currentPlace, mergeOpinions } from "../events/opinions.js";
 import { newActionId, stacksOf } from "../state/outbox.js";
 import { setStatus } from "../dom/dom.js";
 import { reviewKey, sendWaiting } from "./sync.js";

@@ -3,10 +3,10 @@
 import { draftKey, fillInput, submitAction, submitInput } from "./actions.js";
 import { clockText, correctedText, gridFrame, parseTime } from "../state/data.js";
 import { createNode, keepSetting, setStatus, showTurns } from "../dom/dom.js";
-import { conflictText, describeAction, describeEvent } from "./event_words.js";
-import { correctedTurn, lastTurn, requestScoring } from "./layer.js";
-import { correctedEvent, currentEvent, eventByKey } from "./opinions.js";
-import { seek } from "../playback/playhead.js";
+import { conflictText, describeAction, describeEvent } from "../events/event_words.js";
+import { correctedTurn, lastTurn, requestScoring } from "../state/layer.js";
+import { correctedEvent, currentEvent, eventByKey } from "../events/opinions.js";
+import { seek } from "../clock/playhead.js";
 import { goToEvent } from "../playback/selection.js";
 import { openTab } from "../panels/tabs.js";
 import { drawTime, mountSpans, onsetsOf, snapSpan, snapTime, stepTime, turnInside } from "./spans.js";
@@ -137,7 +137,7 @@ export function addTurn(player) {
 
 // Passes a question or an answer of the panel beside the player to the reference: as a new turn, whose form Enter
 // submits, or as the text of the assistant turn that is nearest in time.
-function proposeTurn(player, { as, text, time_s }) {
+export function proposeTurn(player, { as, text, time_s }) {
   if (!player.settings.can_review) return; // the player of live sessions
   if (!player.layer) return setStatus(player, missingLayerText(player));
   player.video.pause();
@@ -208,7 +208,6 @@ export function drawCorrection(player, event) {
 }
 
 export function mountCorrections(player) {
-  player.listen(document, "stepscope:propose", ({ detail }) => proposeTurn(player, detail));
   mountSpans(player, (span) => finishSpan(player, span));
   mountTemplates(player, player.find("edited"), () => correctableTurn(player, currentEvent(player))?.role);
   mountTemplates(player, player.find("addedText"), () => player.find("addedRole").value);

@@ -14,8 +14,8 @@ import {
   keyOf,
   setStatus,
 } from "../dom/dom.js";
-import { describeEvent, eventLabel } from "./event_words.js";
-import { correctedTurn, eventTime } from "./layer.js";
+import { describeEvent, eventLabel } from "../events/event_words.js";
+import { correctedTurn, eventTime } from "../state/layer.js";
 import {
   AVAILABLE_SCOPES,
   countJudged,
@@ -29,9 +29,9 @@ import {
   NO_OPINION,
   opinion,
   PARTS,
-} from "./opinions.js";
+} from "../events/opinions.js";
 import { goOnSettling } from "../playback/failure_stops.js";
-import { redrawPlayhead } from "../playback/playhead.js";
+import { redrawPlayhead } from "../clock/playhead.js";
 import { followEvent, goToUnreviewed, stopIndexOf } from "../playback/selection.js";
 import { readSetting } from "../state/settings.js";
 import { refreshReviews, refusalReason, retryAll, savedText, sendWaiting } from "./sync.js";

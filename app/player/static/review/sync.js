@@ -2,10 +2,10 @@
 
 import { layout } from "../timeline/chart.js";
 import { focusedInput, setStatus } from "../dom/dom.js";
-import { describeAction } from "./event_words.js";
+import { describeAction } from "../events/event_words.js";
 import { withTimeout } from "../state/increments.js";
-import { eventTime, scoreIfWanted } from "./layer.js";
-import { currentPlace, eventByKey, isAtPlace, mergeOpinions, sideByKey } from "./opinions.js";
+import { eventTime, scoreIfWanted } from "../state/layer.js";
+import { currentPlace, eventByKey, isAtPlace, mergeOpinions, sideByKey } from "../events/opinions.js";
 import { goToEvent, showFailureOfMoved } from "../playback/selection.js";
 
 const RETRY_MS = 3000,

@@ -2,7 +2,7 @@
 // as all lanes are: as points of Plotly they took most of a drawing.
 
 import { timeOf } from "../state/data.js";
-import { cross, dot, triangle } from "../timeline/canvas.js";
+import { cross, dot, triangle } from "../canvas/canvas.js";
 
 // Values to pixels of the timeline, and back. A row without `signal` is of a probability. That of a probability that no
 // frame has holds marks alone, at half its height.

@@ -2,8 +2,8 @@
 // are painted over it (`decision_marks.js`). Heights are those of the timeline, in pixels: one y
 // axis for all rows takes a fraction of the time that an axis for each takes.
 
-import { MARGIN } from "../timeline/axis.js";
-import { framesInView, isDense, visitColumns } from "../timeline/envelope.js";
+import { MARGIN } from "../canvas/axis.js";
+import { framesInView, isDense, visitColumns } from "../canvas/envelope.js";
 import { colourOf, hasScale, marksOf, yOf } from "./decision_marks.js";
 
 export const LEGEND_HEIGHT = 20; // above the first row

@@ -5,8 +5,8 @@ import { createNode } from "../dom/dom.js";
 import { loadPlotly, pace } from "../dom/plotly.js";
 import { CONFIG, LEGEND_HEIGHT, signalFigure } from "./figure.js";
 import { thresholdWords } from "../state/data.js";
-import { GUTTER, MARGIN } from "../timeline/axis.js";
-import { resizeCanvas } from "../timeline/canvas.js";
+import { GUTTER, MARGIN } from "../canvas/axis.js";
+import { resizeCanvas } from "../canvas/canvas.js";
 import { paintMarks, valueAt, yOf } from "./decision_marks.js";
 
 export class SignalLayer {

@@ -370,10 +370,12 @@ export function countText(number, singular, plural = `${singular}s`) {
 }
 
 export function clockText(time, digits = 1) {
-  const ticks = Math.round(Math.max(0, time) * 10 ** digits);
-  const minutes = Math.floor(ticks / (60 * 10 ** digits));
-  const rest = ((ticks - minutes * 60 * 10 ** digits) / 10 ** digits).toFixed(digits);
-  return `${minutes}:${rest.padStart(digits ? digits + 3 : 2, "0")}`;
+  const ticks = Math.round(Math.max(0, time) * 10 ** digits),
+    minutes = Math.floor(ticks / (60 * 10 ** digits)),
+    hours = Math.floor(minutes / 60),
+    rest = ((ticks - minutes * 60 * 10 ** digits) / 10 ** digits).toFixed(digits),
+    start = hours ? `${hours}:${String(minutes % 60).padStart(2, "0")}` : minutes;
+  return `${start}:${rest.padStart(digits ? digits + 3 : 2, "0")}`;
 }
 
 // A corrected time, with milliseconds if tenths would round it.

@@ -9,12 +9,11 @@ export class Player {
   // `host` is the page around the player, under Gradio's names for the script of a component: element, trigger, props,
   // server, watch. Its `settings` never change: whether the page `can_run` the model (exact runs, prompts and tokens),
   // and more. The callbacks, which get the player first, are for modules below those that do the work:
-  // `tick()` draws an animation frame, `drawReview()` the panel of reviews, `moveThreshold(name, value)` moves one.
-  constructor({ element, trigger, props, server, watch, settings }, { tick, drawReview, moveThreshold }) {
+  // `tick()` draws an animation frame, `layout()` the timeline, `drawReview()` and `drawCurves()` their panels;
+  // `moveThreshold(name, value)` moves one; `dragTurn(grip, event)` follows the pointer.
+  constructor({ element, trigger, props, server, watch, settings }, callbacks) {
     Object.assign(this, { element, trigger, props, server, watch, settings });
-    this.tick = () => tick(this);
-    this.drawReview = () => drawReview(this);
-    this.moveThreshold = (name, value) => moveThreshold(this, name, value);
+    for (const [name, work] of Object.entries(callbacks)) this[name] = (...values) => work(this, ...values);
 
     // elements and the objects that draw them, which `createPlayer` makes
     this.root = this.canvas = this.map = this.head = this.tip = null;
@@ -51,6 +50,7 @@ export class Player {
     this.exporting = ""; // the status line while a file is written
     this.curves = { data: null, curves: {}, panel: null, plot: null, requestDrawing: null };
     this.inspection = { asked: null, found: null };
+    this.isTaskChanged = false; // whether the page's task differs from that of the run
     this.isInUse = false; // whether there was a key or a click
     this.tour = null; // the parts of its popover, its stops, their number and the focus before; null while it is closed
     // whether responses are spoken, the time up to which they were, and the audio element
@@ -81,6 +81,12 @@ export class Player {
   // Takes the focus after a click on a control; a control that was reached with Tab keeps it.
   returnFocus(control) {
     if (control === document.activeElement && this.canvas.offsetParent) this.focus();
+  }
+
+  // Whether the run is of a different model, or of a result file, which the page's model cannot continue.
+  get isForeignRun() {
+    const digest = this.settings.model_digest;
+    return Boolean(digest && this.data?.times.length) && this.data.model !== digest;
   }
 
   get reviewer() {
@@ -115,8 +121,9 @@ class Address {
     this.linkedEvent = this.linkAtStart.event ?? null; // null once it is shown
     this.wantsScoring = this.linkAtStart.score === "corrected"; // until it is
     this.chosen = null; // the address of a video without a run
-    [this.lastWriteMs, this.lastPushMs, this.viewClickMs] = [0, -Infinity, -Infinity];
-    this.wantedTab = this.wantedView = null; // the view of the address until it is open
+    this.lastWriteMs = 0;
+    this.awaited = null; // the page's tab and view that the server opens, until they are drawn
+    this.isAnswered = false; // whether the server's first value was received
     this.wholeRun = null; // the run in the address that was shown last, not streaming: Back returns to it
     this.isCompareShown = false; // whether a second run was shown
     this.isLeaving = false; // whether Back reloads the page: an address written now would drop those of Forward

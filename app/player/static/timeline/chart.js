@@ -1,14 +1,13 @@
 // The lanes and the overview below them: layout, counts, painting, zoom.
 
-import { GUTTER, MARGIN } from "./axis.js";
-import { resizeCanvas } from "./canvas.js";
-import { drawCurves } from "../panels/curves.js";
+import { GUTTER, MARGIN } from "../canvas/axis.js";
+import { resizeCanvas } from "../canvas/canvas.js";
 import { countText, EventCounts, LOW_SIMILARITY } from "../state/data.js";
 import { runWords } from "../state/thresholds.js";
 import { countedNames } from "../state/signals.js";
-import { layerTurns } from "../review/layer.js";
-import { movePlayhead, redrawPlayhead } from "../playback/playhead.js";
-import { canFail } from "../playback/stops.js";
+import { layerTurns } from "../state/layer.js";
+import { movePlayhead, redrawPlayhead } from "../clock/playhead.js";
+import { canFail } from "../state/stops.js";
 
 export function layout(player) {
   if (!player.data) return;
@@ -39,12 +38,18 @@ export function refreshCounts(player) {
   redrawPlayhead(player);
 }
 
+// Compares the task's inputs again, which Gradio changes without an event of the page.
+export function followTask(player) {
+  if (player.data && isTaskChanged(player) !== player.isTaskChanged) updateCounts(player);
+}
+
 export function updateCounts(player) {
   const names = countedNames(player.data);
   player.shown.counts = Object.fromEntries(names.map((name) => [name, countsFor(player, name).extend()]));
-  const changed = isTaskChanged(player) && "Goal, steps or user turns have changed since this run: press Run.";
+  player.isTaskChanged = isTaskChanged(player);
+  const changed = player.isTaskChanged && "Goal, steps or user turns have changed since this run: press Run.";
   player.find("counts").textContent = [previewText(player), changed].filter(Boolean).join(" ");
-  if (player.tab === "curves") drawCurves(player, player.find("curves"), player.data);
+  if (player.tab === "curves") player.drawCurves();
 }
 
 // The counts that are shown, extended while a run streams.

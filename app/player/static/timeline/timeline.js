@@ -4,8 +4,8 @@
 import { defineLane } from "../lanes/lane.js";
 import { LANES } from "../lanes/table.js";
 import { clockText } from "../state/data.js";
-import { Axis, MARGIN } from "./axis.js";
-import { line, resizeCanvas } from "./canvas.js";
+import { Axis, MARGIN } from "../canvas/axis.js";
+import { line, resizeCanvas } from "../canvas/canvas.js";
 
 const TOP = 4,
   REACH_PX = 8, // free space above; marks at the start reach into the labels
@@ -136,7 +136,7 @@ export class Timeline extends Axis {
     return found?.keys.length ? found : null;
   }
 
-  // The handle at a point: its cursor, and `drag` of the player and the pointer's first event; null for none.
+  // The handle at a point: its cursor, its turn, and which of `edges` of the turn it moves; null for none.
   gripAt(x, y) {
     const row = this.firstRowAt(x, y);
     return row?.lane.gripAt(this, row, x, y) ?? null;

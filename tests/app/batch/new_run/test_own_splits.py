@@ -313,7 +313,7 @@ def test_annotated_segments_become_a_split_whose_missing_videos_are_drawn(
     assert view.status.value.startswith(
         f"⚠ The split “tea” has 2 videos. {line} Unusable records: 1; the first: late: row 5: "
     )
-    assert (view.split.value, view.views.selected) == ("tea", "split")
+    assert (view.split.value, view.views.selected) == ("tea", "Split")
     kettle, found = batches.splits["tea"].samples
     assert kettle.video_path is not None
     assert probe(kettle.video_path).duration_s == kettle.num_frames / 2

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from playwright.sync_api import Browser, Page
 
+from stepscope.app.formatting import format_clock
 from stepscope.engine.decisions.policies import POLICIES
 from stepscope.eval.matching.updates import assign
 from tests.support.pages.browser import NEEDS_CHROMIUM
@@ -219,3 +220,9 @@ def test_marks_that_turn_a_text_are_escapes_in_the_names_of_elements_too(page: P
         const made = createNode("a", "", arg, { title: arg, ariaLabel: arg, name: arg });
         return [made.textContent, made.title, made.ariaLabel, made.name];"""
     assert run(page, "dom", "createNode", body, "a\u202eb") == [*["a\\u202eb"] * 3, "a\u202eb"]
+
+
+def test_times_are_written_as_the_server_writes_them(page: Page) -> None:
+    times = [0, 0.5, 59.96, 754.2, 3599.96, 3661.5, 10_800]
+    texts = run(page, "data", "clockText", "return arg.map((time) => clockText(time));", times)
+    assert texts == [format_clock(time_s, digits=1) for time_s in times]

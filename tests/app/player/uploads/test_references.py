@@ -60,9 +60,9 @@ def test_a_reference_after_a_run_scores_it(context: AppContext, clip: Clip, samp
     *_, ended = run_views(context, clip, live, goal=sample.goal, steps=steps, speak_threshold=0.0)
     assert live.run is not None
     before = json.loads(ended.player)
-    assert (before["has_reference"], before["is_opening"], ended.scores) == (False, True, "")
+    assert (before["has_reference"], before["landing"]["is_from_start"], ended.scores) == (False, True, "")
     view, data = give_reference(context, live, clip, tmp_path / "own.json", sample)
-    assert (data["run"], data["is_judged"], data["is_opening"]) == (before["run"], True, True)
+    assert (data["run"], data["is_judged"], data["landing"]["is_from_start"]) == (before["run"], True, True)
     assert data["failures"]
     assert view.run.scores
     assert view.run.status.value.endswith("of own.json. The run is scored by it.")

@@ -1,6 +1,6 @@
 """Image-text models of the hub: positions, sizes and features of frames, and the frames that are asked about."""
 
-from dataclasses import replace
+from dataclasses import fields, replace
 from math import isnan
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ from stepscope.engine.inference.runner import embed_inputs, evict_tokens
 from stepscope.engine.loading import load_model
 from stepscope.engine.model.hub.images import FrameFormat
 from stepscope.engine.model.kv_cache import KVCache
-from stepscope.engine.streamer import Streamer
+from stepscope.engine.stream import Streamer
 from tests.support.streams.hub import write_hub
 from tests.support.streams.hub_runs import NUM_FRAMES, STEPS, TASK, hub_parts, make_frames, run_traced, settings, spell
 from tests.support.streams.streams import decided, probs
@@ -91,3 +91,9 @@ def test_questions_follow_the_state() -> None:
     asked = list_update_questions(STEPS, {"S1": "in_progress", "S2": "not_started"})
     assert [question.update for question in asked] == ["S1->complete", "S2->start"]
     assert list_update_questions(STEPS, {"S1": "completed", "S2": "completed"}) == []
+
+
+def test_a_new_field_of_a_family_leaves_the_digests_of_kept_features_as_they_are() -> None:
+    sizes = {"side", "pixels", "min_pixels", "patch", "merge", "num_pictures", "processing"}
+    names = {field.name for field in fields(FrameFormat)}
+    assert names == {"model_type", "is_video", "opening", "closing", *sizes}

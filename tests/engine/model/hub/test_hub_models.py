@@ -14,7 +14,7 @@ from stepscope.engine.inference.readout import make_readout_spec
 from stepscope.engine.inference.runner import Runner
 from stepscope.engine.loading import load_model
 from stepscope.engine.model.checkpoint import Checkpoint
-from stepscope.engine.model.hub.images import MODEL_TYPES
+from stepscope.engine.model.hub.families import MODEL_TYPES
 from stepscope.engine.model.kv_cache import KVCache
 from stepscope.engine.model.preprocessing import normalize_images
 from stepscope.engine.model.prompt import schema_text

@@ -18,7 +18,7 @@ from stepscope.engine.model.checkpoint import Checkpoint
 from stepscope.engine.model.checkpoint_folder import find_frame_pixels, identify_model
 from stepscope.engine.model.features.frame_encoder import FrameResizer
 from stepscope.engine.model.files.image_processors import PROCESSOR_FILES
-from stepscope.engine.model.hub.images import MODEL_TYPES
+from stepscope.engine.model.hub.families import MODEL_TYPES
 from stepscope.engine.model.preprocessing import normalize_images
 from stepscope.engine.records import FrameOutput
 from tests.support.streams.hub import write_hub

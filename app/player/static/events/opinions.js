@@ -1,11 +1,11 @@
 // Opinions on events. A model turn and its matched reference turn are judged as one event, unless the
 // reviewer splits them or judged them differently.
 
-import { redrawPlayhead } from "../playback/playhead.js";
+import { redrawPlayhead } from "../clock/playhead.js";
 import { requestPaint } from "../timeline/chart.js";
-import { eventTime } from "./layer.js";
+import { eventTime } from "../state/layer.js";
 import { stacksOf } from "../state/outbox.js";
-import { canFail } from "../playback/stops.js";
+import { canFail } from "../state/stops.js";
 
 const SCOPES = {
   all: () => true,

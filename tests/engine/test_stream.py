@@ -17,7 +17,7 @@ from stepscope.engine.model.checkpoint import Checkpoint
 from stepscope.engine.model.features.frame_encoder import FrameFeatures, prefetch
 from stepscope.engine.model.kv_cache import KVCache
 from stepscope.engine.records import FrameOutput
-from stepscope.engine.streamer import Streamer
+from stepscope.engine.stream import Streamer
 from tests.support.streams.fakes import STEPS, counting, random_frames
 from tests.support.streams.streams import SHORT, TASK, between, decided
 

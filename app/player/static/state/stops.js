@@ -1,6 +1,6 @@
 // The stops of N and P: failures, and matched texts of low similarity, which the scores count as matched.
 
-import { clockText, countText, LOW_SIMILARITY, STOP_SIGNS } from "../state/data.js";
+import { clockText, countText, LOW_SIMILARITY, STOP_SIGNS } from "./data.js";
 
 // Whether outputs exist that can fail: a reference alone has none.
 export function canFail(data) {

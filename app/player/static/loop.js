@@ -1,15 +1,15 @@
 // The animation loop that follows the video's clock.
 
-import { updateAddress } from "../address.js";
-import { GUTTER, MARGIN } from "../timeline/axis.js";
-import { setView } from "../timeline/chart.js";
-import { clockText, frameAt, gridFrame } from "../state/data.js";
-import { drawNowPanel } from "../panels/now_panel.js";
-import { currentEvent } from "../review/opinions.js";
-import { drawOnlyKind } from "./failure_stops.js";
-import { seek } from "./playhead.js";
-import { clearSelection, followEvent } from "./selection.js";
-import { followSpeech } from "./speech.js";
+import { updateAddress } from "./address.js";
+import { GUTTER, MARGIN } from "./canvas/axis.js";
+import { followTask, setView } from "./timeline/chart.js";
+import { clockText, frameAt, gridFrame } from "./state/data.js";
+import { drawNowPanel } from "./panels/now_panel.js";
+import { currentEvent } from "./events/opinions.js";
+import { drawOnlyKind } from "./playback/failure_stops.js";
+import { seek } from "./clock/playhead.js";
+import { clearSelection, followEvent } from "./playback/selection.js";
+import { followSpeech } from "./clock/speech.js";
 
 const SLEEP_MS = 250,
   APPROACH_S = 3;
@@ -20,6 +20,7 @@ export function tick(player) {
   if (!player.element.isConnected) return player.listeners.abort();
   player.video.refresh();
   updateAddress(player);
+  followTask(player);
   if (player.video.isPaused) player.sleeping = setTimeout(() => tick(player), SLEEP_MS);
   else requestAnimationFrame(() => tick(player));
   updatePlayhead(player);

@@ -1,12 +1,12 @@
 // Pointer events: seek, select, zoom, pan.
 
-import { GUTTER, MARGIN } from "./axis.js";
-import { setView, zoom } from "./chart.js";
-import { setRegion } from "../commands.js";
+import { GUTTER, MARGIN } from "../canvas/axis.js";
+import { setView, zoom } from "../timeline/chart.js";
+import { setRegion } from "./region.js";
 import { CLICK_SLOP_PX, pointerOffset, setStatus, showTurns, trackDrag } from "../dom/dom.js";
-import { seek } from "../playback/playhead.js";
-import { clearSelection, selectMark } from "../playback/selection.js";
-import { requestExactRun } from "../playback/threshold_moves.js";
+import { seek } from "../clock/playhead.js";
+import { clearSelection, selectMark } from "./selection.js";
+import { requestExactRun } from "./threshold_moves.js";
 
 const LINE_LETTERS = 400; // of a line in a tooltip
 
@@ -85,7 +85,7 @@ export function mountPointer(player) {
     if (!player.data || event.button) return;
     const [x, y] = pointerOffset(player.canvas, event);
     const grip = player.timeline.gripAt(x, y);
-    if (grip) return grip.drag(player, event);
+    if (grip) return player.dragTurn(grip, event);
     if (x < GUTTER - 4) return;
     if (event.shiftKey) return dragRegion(player, event);
     const isMark = pick(player, x, y);

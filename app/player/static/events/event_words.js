@@ -1,7 +1,7 @@
 // Events and actions in words.
 
 import { clockText, correctedText, referenceWord } from "../state/data.js";
-import { lastTurn } from "./layer.js";
+import { lastTurn } from "../state/layer.js";
 
 const KIND_LABELS = { generated: "model said", update: "model update", state: "wrong state of" };
 

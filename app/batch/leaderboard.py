@@ -6,15 +6,16 @@
 import math
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import gradio as gr
 
 from stepscope.app.batch.file_rows import ENDINGS, make_table_row
-from stepscope.app.controls.widgets import AT_ONCE, LATEST, SCORING, make_status_line, wire
+from stepscope.app.controls.widgets import AT_ONCE, LATEST, SCORING, Updates, make_status_line, wire
 from stepscope.app.core.batch_context import BatchContext
 from stepscope.app.core.run import file_name
 from stepscope.app.formatting import as_sentence
@@ -42,12 +43,15 @@ HEADERS: Final = ["Run", "Origin"]
 BEST: Final = "★ {}"
 
 
-class BoardView(NamedTuple):
-    """The outputs of the leaderboard."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BoardForm:
+    """The shown run, the runs of its split in the table, their scores and order, and whether with baselines."""
 
-    board: Any = gr.skip()
-    said: Any = gr.skip()
-    table: Any = gr.skip()
+    shown: Any
+    names: Any
+    metrics: Any
+    sort_by: Any
+    baselines: Any
 
 
 def list_runs(batches: BatchContext, name: str | None, chosen: Sequence[str], offered: str | None) -> tuple[Any, str]:
@@ -71,30 +75,24 @@ def _first_runs(batches: BatchContext, name: str, names: Sequence[str]) -> list[
     return list(islice((one for one in ordered if len(batches.list_finished(one)) >= wanted), MAX_FIRST_RUNS))
 
 
-def show_board(
-    context: AppContext,
-    batches: BatchContext,
-    shown: str | None,
-    names: Sequence[str],
-    metrics: Sequence[str],
-    sort_by: str,
-    baselines: bool,
-) -> BoardView:
-    """Score the chosen runs with the settings of the first one, and show them in the order of ``sort_by``.
+def show_board(context: AppContext, batches: BatchContext, form: BoardForm) -> Updates:
+    """Score the chosen runs with the settings of the first one, and show them, the best by a score first.
 
-    If none is chosen, say why none of the split of the ``shown`` run is offered.
+    If none is chosen, say why none of the split of the shown run is offered.
     """
+    names = form.names
     try:
         if not names:
-            raise ValueError(_explain_no_choice(batches, shown or next(iter(batches.listed_runs()), None)))
-        if not metrics:
+            raise ValueError(_explain_no_choice(batches, form.shown or next(iter(batches.listed_runs()), None)))
+        if not form.metrics:
             raise ValueError("choose scores")
         split, scoring = batches.need_common_split(*names), batches.scoring_of(batches.settings_of(names[0]))
         runs = {name: batches.folder(name) for name in names}
-        board = build_leaderboard(runs, split, scoring, metrics=metrics, encode=context.encode, baselines=baselines)
+        choice: Any = {"metrics": form.metrics, "baselines": form.baselines}
+        board = build_leaderboard(runs, split, scoring, encode=context.encode, **choice)
     except (ValueError, OSError) as error:
-        return BoardView(board=None, said=status_line(as_sentence(error)), table=_table(batches, None))
-    return show_order(batches, board, sort_by)._replace(board=board, said=status_line(_describe(board)))
+        return Updates(board=None, said=status_line(as_sentence(error)), table=_table(batches, None))
+    return Updates(show_order(batches, board, form.sort_by), board=board, said=status_line(_describe(board)))
 
 
 def _explain_no_choice(batches: BatchContext, shown: str | None) -> str:
@@ -128,9 +126,9 @@ def _describe_left_out(board: Leaderboard) -> str:
     return f" {videos} omitted: not finished in all runs. {name} lacks {number} of them."
 
 
-def show_order(batches: BatchContext, board: Leaderboard | None, sort_by: str) -> BoardView:
+def show_order(batches: BatchContext, board: Leaderboard | None, sort_by: str) -> Updates:
     """Return the table of a leaderboard sorted by a score, best first."""
-    return BoardView(table=_table(batches, board and sort_leaderboard(board, sort_by)))
+    return Updates(table=_table(batches, board and sort_leaderboard(board, sort_by)))
 
 
 def _table(batches: BatchContext, board: Leaderboard | None) -> dict[str, Any]:
@@ -154,12 +152,12 @@ def _undefined(board: Leaderboard) -> list[Metric]:
     return [metric for metric, cells in columns if all(math.isnan(cell.value) for cell in cells)]
 
 
-def open_run(batches: BatchContext, event: gr.SelectData) -> tuple[Any, Any]:
+def open_run(batches: BatchContext, event: gr.SelectData) -> Updates:
     """Choose the run of a clicked row as the shown run, and show its videos."""
     name = str(event.row_value[0])
     if name not in batches.run_names():
-        return gr.skip(), gr.skip()
-    return name, gr.Tabs(selected="Videos")
+        return Updates()
+    return Updates(runs=name, views=gr.Tabs(selected="Videos"))
 
 
 def write_board(folder: Path, table_format: TableFormat, board: Leaderboard | None, sort_by: str) -> Path:
@@ -215,10 +213,11 @@ def make_leaderboard_panel(context: AppContext, batches: BatchContext, *, runs: 
         column_widths=["16%", "12%", *["11%"] * len(DEFAULT_METRICS)],
         elem_id="board",
     )
-    view, offer = BoardView(board=state, said=said, table=table), (board_runs, offered)
+    view, offer = {"board": state, "said": said, "table": table}, (board_runs, offered)
     listed = wire(here.select, partial(list_runs, batches), [runs, board_runs, offered], offer, **AT_ONCE)
-    chosen, scoring = [runs, board_runs, metrics, sort_by, baselines], {**SCORING, "show_progress_on": said}
+    form = BoardForm(shown=runs, names=board_runs, metrics=metrics, sort_by=sort_by, baselines=baselines)
+    scoring = {**SCORING, "show_progress_on": said}
     for event in (listed.then, partial(gr.on, [board_runs.input, metrics.input, baselines.input])):
-        wire(event, partial(show_board, context, batches), chosen, view, **scoring)
+        wire(event, partial(show_board, context, batches), form, view, **scoring)
     wire(sort_by.input, partial(show_order, batches), [state, sort_by], view, **LATEST)
-    return wire(table.select, partial(open_run, batches), None, (runs, views), **AT_ONCE)
+    return wire(table.select, partial(open_run, batches), None, {"runs": runs, "views": views}, **AT_ONCE)

@@ -5,6 +5,7 @@
 
 import math
 from collections.abc import Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -12,7 +13,7 @@ from typing import Any, Final, NamedTuple
 import gradio as gr
 
 from stepscope.app.batch.file_rows import ENDINGS, make_table_row
-from stepscope.app.controls.widgets import AT_ONCE, LATEST, SCORING, make_status_line, wire
+from stepscope.app.controls.widgets import AT_ONCE, LATEST, SCORING, Updates, make_status_line, wire
 from stepscope.app.core.batch_context import BatchContext
 from stepscope.app.core.results import format_interval
 from stepscope.app.core.run import file_name
@@ -49,13 +50,18 @@ class ShownProtocols(NamedTuple):
     finished: Set[str]
 
 
-class ProtocolsView(NamedTuple):
-    """The outputs of the tab; ``shown`` is a state with ``ShownProtocols``."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProtocolsForm:
+    """The shown run, the run beside it, and the protocols."""
 
-    shown: Any = gr.skip()
-    said: Any = gr.skip()
-    cards: Any = gr.skip()
-    turns: Any = gr.skip()
+    run: Any
+    other: Any
+    protocols: Any
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of both runs, or of one."""
+        return tuple(dict.fromkeys(filter(None, (self.run, self.other))))
 
 
 def list_runs(batches: BatchContext, name: str | None, other: str | None) -> Any:
@@ -65,18 +71,17 @@ def list_runs(batches: BatchContext, name: str | None, other: str | None) -> Any
     return gr.Dropdown(choices=choices, value=other if other in names else ALONE[1])
 
 
-def show(
-    context: AppContext, batches: BatchContext, name: str | None, other: str | None, protocols: Sequence[str]
-) -> Iterator[ProtocolsView]:
+def show(context: AppContext, batches: BatchContext, form: ProtocolsForm) -> Iterator[Updates]:
     """Yield that runs are being scored, which takes seconds, then their scores under the chosen protocols."""
-    yield ProtocolsView(said=status_line(f"Scoring {name}.") if name else gr.skip())
+    if form.run:
+        yield Updates(said=status_line(f"Scoring {form.run}."))
     try:
-        shown = _score(context, batches, name, other, protocols)
+        shown = _score(context, batches, form)
     except (ValueError, OSError) as error:
-        said = status_line(as_sentence(error), is_problem=name is not None)
-        yield ProtocolsView(shown=None, said=said, cards="", turns=[])
+        said = status_line(as_sentence(error), is_problem=form.run is not None)
+        yield Updates(shown=None, said=said, cards="", turns=[])
         return
-    yield ProtocolsView(
+    yield Updates(
         shown=shown,
         said=status_line(_describe(shown)),
         cards=render("protocols", cards=[_draw_card(shown, *found) for found in shown.table.list_defined()]),
@@ -89,19 +94,16 @@ def show_again(
     batches: BatchContext,
     is_opened: bool,
     shown: ShownProtocols | None,
-    name: str | None,
-    other: str | None,
-    protocols: Sequence[str],
-) -> Iterator[ProtocolsView]:
+    form: ProtocolsForm,
+) -> Iterator[Updates]:
     """Score again for another shown run, or once it has ended, if the tab has been opened.
 
     A link may open the tab before there is a run.
     """
-    names = tuple(dict.fromkeys(filter(None, (name, other))))
-    if not is_opened or name is None or (shown is not None and _is_current(batches, shown, names)):
-        yield ProtocolsView()
+    if not is_opened or form.run is None or (shown is not None and _is_current(batches, shown, form.names)):
+        yield Updates()
     else:
-        yield from show(context, batches, name, other, protocols)
+        yield from show(context, batches, form)
 
 
 def _is_current(batches: BatchContext, shown: ShownProtocols, names: tuple[str, ...]) -> bool:
@@ -110,16 +112,15 @@ def _is_current(batches: BatchContext, shown: ShownProtocols, names: tuple[str, 
     return batches.is_streaming(*names) or shown.finished == batches.list_finished(*names)
 
 
-def _score(
-    context: AppContext, batches: BatchContext, name: str | None, other: str | None, protocols: Sequence[str]
-) -> ShownProtocols:
-    names = tuple(dict.fromkeys(filter(None, (name, other))))
-    if name is None:
+def _score(context: AppContext, batches: BatchContext, form: ProtocolsForm) -> ShownProtocols:
+    names = form.names
+    if form.run is None:
         raise ValueError("choose a run")
-    if not protocols:
+    if not form.protocols:
         raise ValueError("choose protocols")
-    split, rules, finished = batches.need_common_split(*names), parse_rules(protocols), batches.list_finished(*names)
-    encoder = batches.scoring_of(batches.settings_of(name)).text_encoder
+    split, rules = batches.need_common_split(*names), parse_rules(form.protocols)
+    finished = batches.list_finished(*names)
+    encoder = batches.scoring_of(batches.settings_of(form.run)).text_encoder
     runs = {one: batches.folder(one) for one in names}
     table = protocol_table.build_protocol_table(runs, split, rules, encode=context.encode, text_encoder=encoder)
     turns = {
@@ -250,12 +251,13 @@ def make_protocols_panel(
         wrap=True,
         elem_id="protocol_turns",
     )
-    view, chosen = ProtocolsView(shown=shown, said=said, cards=cards, turns=turns), [runs, other, protocols]
+    view = {"shown": shown, "said": said, "cards": cards, "turns": turns}
+    form = ProtocolsForm(run=runs, other=other, protocols=protocols)
     options = {**SCORING, "show_progress_on": said}
     gr.on([here.select, runs.change], partial(list_runs, batches), [runs, other], other, **LATEST)
     changes = [here.select, other.input, protocols.input]
-    wire(partial(gr.on, changes), partial(show, context, batches), chosen, view, **options)
+    wire(partial(gr.on, changes), partial(show, context, batches), form, view, **options)
     here.select(lambda: True, None, opened, **AT_ONCE)
-    again = [opened, shown, *chosen]
+    again = [opened, shown, form]
     wire(partial(gr.on, [runs.change, batch.change]), partial(show_again, context, batches), again, view, **options)
     in_player.wire(turns.select, partial(open_turn, context, batches), shown)

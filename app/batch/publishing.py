@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 from zipfile import ZIP_DEFLATED, ZIP_STORED, ZipFile
 
 import gradio as gr
 
-from stepscope.app.batch.selection import SelectionPanel, choose_videos
+from stepscope.app.batch.selection import Selection, choose_videos
 from stepscope.app.controls import widgets
 from stepscope.app.controls.cancellable import WorkButtons, show_ended, show_working, wire_work
 from stepscope.app.core.batch_context import BatchContext
@@ -39,12 +39,11 @@ MAX_ZIP_BYTES: Final = 2 * 2**30
 _CANCELLED: Final = "Cancelled; nothing was written."
 
 
-class PublishInputs(NamedTuple):
-    """The inputs of the panel, and the run and selection of the table."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PublishForm:
+    """The inputs of the panel, and the selection of the table."""
 
-    run: Any
-    only: Any
-    part: Any
+    selection: Selection
     what: Any
     has_videos: Any
     target: Any
@@ -52,13 +51,6 @@ class PublishInputs(NamedTuple):
     title: Any
     story: Any
     """The story of the browser, as JSON; empty without one."""
-
-
-class PublishView(NamedTuple):
-    """The buttons with the progress or result, and the file."""
-
-    buttons: WorkButtons
-    file: Any = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,9 +70,8 @@ class Plan:
         return sum(len(source.entries) for source in self.sources)
 
 
-def describe_plan(context: AppContext, batches: BatchContext, *inputs: Any) -> str:
+def describe_plan(context: AppContext, batches: BatchContext, chosen: PublishForm) -> str:
     """Return what would be written, with its size, as HTML."""
-    chosen = PublishInputs(*inputs)
     try:
         plan = _plan(context, batches, chosen)
     except (EngineError, ValueError, OSError) as error:
@@ -88,7 +79,7 @@ def describe_plan(context: AppContext, batches: BatchContext, *inputs: Any) -> s
     return render_note(_describe(plan, chosen))
 
 
-def _describe(plan: Plan, chosen: PublishInputs) -> str:
+def _describe(plan: Plan, chosen: PublishForm) -> str:
     runs = " and ".join(source.name for source in plan.sources)
     moments = f"{format_count(len(plan.story.moments), 'moment')} in " if plan.story is not None else ""
     words = f"{moments}{format_count(plan.num_videos, 'video')} of {runs}"
@@ -108,9 +99,10 @@ def _megabytes(size: int) -> str:
     return f"{size / 1e9:.1f} GB" if size >= 1e9 else f"{size / 1e6:.0f} MB"
 
 
-def publish(context: AppContext, batches: BatchContext, live: Cancellable, *inputs: Any) -> Generator[PublishView]:
+def publish(
+    context: AppContext, batches: BatchContext, live: Cancellable, chosen: PublishForm
+) -> Generator[widgets.Updates]:
     """Write the player, or the story as Markdown; yield the progress, then the file or the folder."""
-    chosen = PublishInputs(*inputs)
     live.is_started = True
     try:
         plan = _plan(context, batches, chosen)
@@ -122,21 +114,21 @@ def publish(context: AppContext, batches: BatchContext, live: Cancellable, *inpu
             else:
                 yield from _write(plan, chosen, folder, live)
             if live.is_cancelled:
-                yield PublishView(show_ended(_CANCELLED))
+                yield widgets.Updates(show_ended(_CANCELLED), file=None)
             elif archive is not None:
                 _zip(folder, archive)
                 said = f"Saved: {archive.name}, {_megabytes(archive.stat().st_size)}."
-                yield PublishView(show_ended(said), file=str(archive))
+                yield widgets.Updates(show_ended(said), file=str(archive))
             else:
                 said = f"Written: {folder}. See it with: python -m http.server -d {folder}"
-                yield PublishView(show_ended(said))
+                yield widgets.Updates(show_ended(said), file=None)
     except (EngineError, ValueError, OSError) as error:
-        yield PublishView(show_ended(_explain(error), is_problem=True))
+        yield widgets.Updates(show_ended(_explain(error), is_problem=True), file=None)
     finally:
         live.ended.set()
 
 
-def _write(plan: Plan, chosen: PublishInputs, folder: Path, live: Cancellable) -> Generator[PublishView]:
+def _write(plan: Plan, chosen: PublishForm, folder: Path, live: Cancellable) -> Generator[widgets.Updates]:
     pace, first, others = widgets.Pace(widgets.UPDATE_INTERVAL_S), plan.sources[0], plan.sources[1:]
     steps = write_player(
         folder, first, files=plan.files, title=str(chosen.title or ""), story=plan.story, others=others
@@ -148,11 +140,11 @@ def _write(plan: Plan, chosen: PublishInputs, folder: Path, live: Cancellable) -
             if pace.is_due():
                 text = f"{progress.num_done} of {format_count(progress.num_videos, 'video')} written."
                 bar = render("progress", done=progress.num_done, total=progress.num_videos, label="videos written")
-                yield PublishView(show_working(bar + render_note(text)))
+                yield widgets.Updates(show_working(bar + render_note(text)), file=None)
 
 
 @contextmanager
-def _open_folder(plan: Plan, chosen: PublishInputs) -> Generator[tuple[Path, Path | None]]:
+def _open_folder(plan: Plan, chosen: PublishForm) -> Generator[tuple[Path, Path | None]]:
     """Yield the folder to write, and the zip file to make of it. Raises ``ValueError`` if it cannot be written."""
     if chosen.target == AS_FOLDER:
         folder = Path(str(chosen.folder or "").strip()).expanduser()
@@ -185,15 +177,15 @@ def _zip(folder: Path, archive: Path) -> None:
             file.write(path, Path(folder.name) / path.relative_to(folder), packing)
 
 
-def _plan(context: AppContext, batches: BatchContext, chosen: PublishInputs) -> Plan:
+def _plan(context: AppContext, batches: BatchContext, chosen: PublishForm) -> Plan:
     story = parse_story(chosen.story) if chosen.what == STORY and chosen.story else None
     if chosen.what == STORY or chosen.target == AS_MARKDOWN:
         if story is None:
             raise ValueError("there is no story yet: in the player, press * at a moment, up to ten times")
         sources = tuple(open_story(story, partial(_open_run, context, batches)))
     else:
-        source = _open_run(context, batches, chosen.run)
-        videos = choose_videos(batches, chosen.run, chosen.only, chosen.part) if chosen.what == SHOWN else None
+        source = _open_run(context, batches, chosen.selection.run)
+        videos = choose_videos(batches, chosen.selection) if chosen.what == SHOWN else None
         sources = (source if videos is None else source.choose(videos),)
     if not any(source.entries for source in sources):
         raise ValueError("no video is selected")
@@ -238,8 +230,7 @@ def make_publish_panel(
     box: gr.Column,
     openers: tuple[Any, Any],
     *,
-    runs: Any,
-    selection: SelectionPanel,
+    selection: Selection,
 ) -> None:
     """Lay out and wire the panel in its ``box``, which is closed below the shown run.
 
@@ -262,7 +253,15 @@ def make_publish_panel(
         said = gr.HTML(elem_id="publish_said", padding=False)
     buttons, file = WorkButtons(start=start, cancel=cancel, progress=said), gr.DownloadButton(visible="hidden")
     story, is_open = gr.Textbox(visible="hidden"), gr.State(False)
-    inputs = [*PublishInputs(runs, selection.only, selection.part, what, has_videos, target, folder, title, story)]
+    form = PublishForm(
+        selection=selection,
+        what=what,
+        has_videos=has_videos,
+        target=target,
+        folder=folder,
+        title=title,
+        story=story,
+    )
     opened = [
         openers[0].click(
             lambda is_open: (not is_open, gr.Column(visible=not is_open)), is_open, [is_open, box], **widgets.AT_ONCE
@@ -270,11 +269,12 @@ def make_publish_panel(
         openers[1].click(lambda: (True, gr.Column(visible=True), STORY), None, [is_open, box, what], **widgets.AT_ONCE),
     ]
     changes = [choice.input for choice in (what, target, folder, has_videos)]
-    changes += [runs.change, selection.only.change, selection.part.change]
+    changes += [selection.run.change, selection.only.change, selection.part.change]
     for event in (*(event.then for event in opened), partial(gr.on, changes)):
-        event(partial(describe_plan, context, batches), inputs, size, js=_ADD_STORY_JS, **widgets.LATEST)
+        describe = partial(describe_plan, context, batches)
+        widgets.wire(event, describe, form, size, js=_ADD_STORY_JS, **widgets.LATEST)
     target.change(lambda target: gr.Textbox(visible=target == AS_FOLDER), target, folder, **widgets.AT_ONCE)
-    write, view = partial(publish, context, batches), PublishView(buttons, file)
+    write, view = partial(publish, context, batches), {**buttons._asdict(), "file": file}
     options = {"cancelled": _CANCELLED, "js": _ADD_STORY_JS, **_QUEUE}
-    running, _ = wire_work(buttons, write, [gr.State(None), *inputs], view, **options)
+    running, _ = wire_work(buttons, write, [gr.State(None), form], view, **options)
     widgets.save_after(running, file)

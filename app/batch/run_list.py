@@ -1,14 +1,14 @@
 """The tab *Runs*. Names, notes and tags are untrusted: they are in cells of type ``str`` only."""
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from html import escape
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import gradio as gr
 
-from stepscope.app.controls.widgets import AT_ONCE, LATEST, make_status_line, read_event, wire
+from stepscope.app.controls.widgets import AT_ONCE, LATEST, Updates, make_status_line, read_event, wire
 from stepscope.app.core.batch_context import BatchContext
 from stepscope.app.core.results import round_score, score_table
 from stepscope.app.core.saved import BUNDLED_NAME
@@ -30,42 +30,46 @@ _WIDTHS_PX: Final = {"run": 130, "date": 95, "origin": 100, "group": 110, "tags"
 _WIDTH_PX: Final = 95
 
 
-class RunListView(NamedTuple):
-    """The outputs of the list."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunListForm:
+    """Which runs are listed, with which scores."""
 
-    said: Any = gr.skip()
-    only: Any = gr.skip()
-    table: Any = gr.skip()
-    chart: Any = gr.skip()
-
-
-class NotesView(NamedTuple):
-    """The notes of the shown run as inputs, and the state that they were read from."""
-
-    seen: Any = gr.skip()
-    note: Any = gr.skip()
-    tags: Any = gr.skip()
-    group: Any = gr.skip()
-    archived: Any = gr.skip()
-    save: Any = gr.skip()
-    said: Any = gr.skip()
+    query: Any
+    only: Any
+    metrics: Any
+    archived: Any
+    metric: Any
+    """The score of the chart."""
 
 
-def show_list(
-    batches: BatchContext, query: str | None, only: Sequence[str], metrics: Sequence[str], archived: bool, metric: str
-) -> RunListView:
-    """Show the runs that a search finds, with the scores ``metrics``, and a chart of ``metric`` over time."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NotesForm:
+    """The notes of the shown run."""
+
+    note: Any
+    tags: Any
+    group: Any
+    archived: Any
+
+    def read(self) -> RunNotes:
+        """Return the typed notes."""
+        tags = split_tags(self.tags or ())
+        return RunNotes(note=self.note or "", tags=tags, group=self.group or "", archived=bool(self.archived))
+
+
+def show_list(batches: BatchContext, form: RunListForm) -> Updates:
+    """Show the runs that a search finds, with their scores, and a chart of one score over time."""
     folders = {name: batches.folder(name) for name in batches.visible_runs()}
     runs = list_runs({name: path for name, path in folders.items() if (path / "run.json").is_file()})
     labels = [f'group:"{run.notes.group}"' for run in runs if run.notes.group]
     labels += [f'tag:"{tag}"' for run in runs for tag in run.notes.tags]
     choices = [(label.replace('"', "").replace(":", ": ", 1), label) for label in sorted(set(labels))]
-    chosen = [label for label in only or () if label in labels]
+    chosen = [label for label in form.only or () if label in labels]
     try:
-        found = filter_runs(runs, " ".join([query or "", *chosen]))
+        found = filter_runs(runs, " ".join([form.query or "", *chosen]))
     except ValueError as error:
-        return RunListView(said=status_line(as_sentence(error), is_problem=True))
-    shown = [run for run in found if archived or not run.notes.archived]
+        return Updates(said=status_line(as_sentence(error), is_problem=True))
+    shown = [run for run in found if form.archived or not run.notes.archived]
     num_hidden = len(found) - len(shown)
     hidden = f"; {num_hidden} archived" if num_hidden else ""
     problems = "".join(f" {run.name}: {as_sentence(run.problem)}" for run in shown if run.problem)
@@ -75,11 +79,12 @@ def show_list(
             f"Runs in {batches.runs.name} are listed here, with the settings that differ, scores and notes. Press "
             "Start, or write one there with stepscope eval."
         )
+    metric = form.metric
     has_history = sum(metric in run.scores for run in shown) > 1
-    return RunListView(
+    return Updates(
         said=status_line(said, is_problem=bool(problems)),
         only=gr.Dropdown(choices=choices, value=chosen, multiselect=True),
-        table=_table(shown, metrics),
+        table=_table(shown, form.metrics),
         chart=pack_chart(partial(draw_history, shown, metric), revision=metric) if has_history else "",
     )
 
@@ -112,37 +117,37 @@ def open_run(batches: BatchContext, event: gr.EventData) -> Any:
     return gr.Dropdown(choices=batches.listed_runs(name), value=name)
 
 
-def show_notes(batches: BatchContext, name: str | None, seen: tuple[str, RunNotes] | None, *typed: Any) -> NotesView:
+def show_notes(batches: BatchContext, name: str | None, seen: tuple[str, RunNotes] | None, form: NotesForm) -> Updates:
     """Show the notes of a run. Notes of another run that were typed and not saved are saved first.
 
     Those of the run that is shown already stay as typed: a late reply would undo the typing.
     """
     if seen is not None and seen[0] == name:
-        return NotesView()
-    if seen is not None and _read_typed(typed) != seen[1]:
+        return Updates()
+    if seen is not None and form.read() != seen[1]:
         try:
-            _save(batches, *seen, _read_typed(typed))
+            _save(batches, *seen, form.read())
         except ValueError as error:
             gr.Warning(escape(as_sentence(error)))
     return _show(batches, name)
 
 
-def save_notes(batches: BatchContext, name: str | None, seen: tuple[str, RunNotes] | None, *typed: Any) -> NotesView:
+def save_notes(batches: BatchContext, name: str | None, seen: tuple[str, RunNotes] | None, form: NotesForm) -> Updates:
     """Save the typed notes of the shown run; a refusal changes no input."""
     if seen is None or seen[0] != name:
-        return NotesView()
+        return Updates()
     try:
-        _save(batches, *seen, _read_typed(typed))
+        _save(batches, *seen, form.read())
     except ValueError as error:
         try:
             now = (name, read_notes(batches.folder(name)))
         except ValueError:
             now = seen
-        return NotesView(seen=now, said=status_line(as_sentence(error), is_problem=True))
-    return _show(batches, name)._replace(said=status_line(f"Saved in the folder of {name}."))
+        return Updates(seen=now, said=status_line(as_sentence(error), is_problem=True))
+    return Updates(_show(batches, name), said=status_line(f"Saved in the folder of {name}."))
 
 
-def _show(batches: BatchContext, name: str | None) -> NotesView:
+def _show(batches: BatchContext, name: str | None) -> Updates:
     said, notes, seen = "", RunNotes(), None
     if name is None or name not in batches.run_names() or not (batches.folder(name) / "run.json").is_file():
         said = "Choose a run to write notes on it."
@@ -155,7 +160,7 @@ def _show(batches: BatchContext, name: str | None) -> NotesView:
         except ValueError as error:
             said = as_sentence(error)
     label = f"Note on {show_turns(seen[0])}" if seen else "Note"
-    return NotesView(
+    return Updates(
         seen=seen,
         note=gr.Textbox(value=notes.note, label=label, interactive=seen is not None),
         tags=gr.Dropdown(
@@ -170,11 +175,6 @@ def _show(batches: BatchContext, name: str | None) -> NotesView:
         save=gr.Button(interactive=seen is not None),
         said=status_line(said),
     )
-
-
-def _read_typed(typed: Sequence[Any]) -> RunNotes:
-    note, tags, group, archived = typed
-    return RunNotes(note=note or "", tags=split_tags(tags or ()), group=group or "", archived=bool(archived))
 
 
 def _save(batches: BatchContext, name: str, seen: RunNotes, typed: RunNotes) -> None:
@@ -223,10 +223,11 @@ def make_run_list_panel(batches: BatchContext, *, runs: Any, here: Any) -> tuple
         choices, value=FIRST_METRICS[0], label="Score over time", interactive=True, elem_id="runs_metric"
     )
     chart = make_chart("chart_runs", hint="Click a point to show its run")
-    view, inputs = RunListView(said=said, only=only, table=table, chart=chart), [query, only, metrics, archived, metric]
-    changes = [here.select, query.submit, query.blur, *(one.input for one in inputs[1:])]
+    form = RunListForm(query=query, only=only, metrics=metrics, archived=archived, metric=metric)
+    view = {"said": said, "only": only, "table": table, "chart": chart}
+    changes = [here.select, query.submit, query.blur, *(one.input for one in (only, metrics, archived, metric))]
     for event in (partial(gr.on, changes), saved.then):
-        wire(event, partial(show_list, batches), inputs, view, **LATEST)
+        wire(event, partial(show_list, batches), form, view, **LATEST)
 
     def choose(event: gr.EventData) -> Any:
         return open_run(batches, event)
@@ -251,7 +252,9 @@ def _make_notes(batches: BatchContext, *, runs: Any, here: Any) -> Any:
         with gr.Column(scale=0, min_width=150):
             archived = gr.Checkbox(label="Archived", interactive=False, elem_id="run_archived")
             save = gr.Button("Save notes", size="sm", interactive=False, elem_id="run_save")
-    view = NotesView(gr.State(None), note, tags, group, archived, save, said=make_status_line("run_notes_said"))
-    typed, changes = [runs, *view[:5]], partial(gr.on, [here.select, runs.change])
+    form, seen = NotesForm(note=note, tags=tags, group=group, archived=archived), gr.State(None)
+    view = {"note": note, "tags": tags, "group": group, "archived": archived, "save": save}
+    view |= {"seen": seen, "said": make_status_line("run_notes_said")}
+    typed, changes = [runs, seen, form], partial(gr.on, [here.select, runs.change])
     wire(changes, partial(show_notes, batches), typed, view, **LATEST)
     return wire(save.click, partial(save_notes, batches), typed, view, **AT_ONCE)

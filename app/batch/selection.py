@@ -4,16 +4,16 @@ A saved selection, a *slice*, belongs to a split and is stored beside the run fo
 """
 
 from collections import Counter
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
-from dataclasses import asdict, replace
+from collections.abc import Generator, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from html import escape
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import gradio as gr
 
-from stepscope.app.controls.widgets import AT_ONCE, read_event, wire
+from stepscope.app.controls.widgets import AT_ONCE, Updates, read_event, wire
 from stepscope.app.core import slices
 from stepscope.app.core.batch_context import BatchContext
 from stepscope.app.core.results import ORDERS, VideoFilter, score_groups
@@ -35,13 +35,16 @@ ALL_VIDEOS: Final = "all videos"
 MAX_NAME_CHARS: Final = 60
 
 
-class OfferedSelection(NamedTuple):
-    """The dropdowns of traits and slices, the state of the run that they are for, and the status lines and scores."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Selection:
+    """The shown run, and the order and choice of its videos."""
 
-    only: Any
-    part: Any
-    run: Any = gr.skip()
-    result: Any = gr.skip()
+    run: Any
+    order: Any = ""
+    only: Any = ()
+    """Traits that all chosen videos have."""
+    part: Any = None
+    """Name of a slice; None or ``ALL_VIDEOS`` for the whole split."""
 
 
 def read_marks(store: ReviewStore, *, is_blind: bool) -> Marks:
@@ -88,37 +91,34 @@ def list_traits(batches: BatchContext, name: str | None) -> list[tuple[str, str]
     return [(f"{trait} ({counts[trait]})", trait) for trait in sorted(counts)]
 
 
-def choose_videos(
-    batches: BatchContext, name: str | None, only: Sequence[str] | None, part: str | None
-) -> frozenset[str] | None:
-    """Return the videos of a run with all traits of ``only`` and in the slice ``part``; None for all videos."""
+def choose_videos(batches: BatchContext, selection: Selection) -> frozenset[str] | None:
+    """Return the selected videos of a run; None for all videos."""
     chosen = None
-    if part not in (None, ALL_VIDEOS):
-        chosen = frozenset(read_slices(batches, name).get(str(part), ()))
-    if only:
-        having = frozenset(video_id for video_id, traits in _traits(batches, name).items() if set(only) <= traits)
+    if selection.part not in (None, ALL_VIDEOS):
+        chosen = frozenset(read_slices(batches, selection.run).get(str(selection.part), ()))
+    if selection.only:
+        traits = _traits(batches, selection.run)
+        having = frozenset(video_id for video_id, found in traits.items() if found.issuperset(selection.only))
         chosen = having if chosen is None else chosen & having
     return chosen
 
 
-def choose_kind(batches: BatchContext, name: str | None, event: gr.EventData) -> tuple[Any, Any]:
+def choose_kind(batches: BatchContext, name: str | None, event: gr.EventData) -> Updates:
     """Select the videos with the failures of a picked bar, and show them: traits, and the tabs of the run."""
     trait = f"failure: {read_event(event, 'point')}"
     choices = list_traits(batches, name)
     if trait not in [value for _, value in choices]:
-        return gr.skip(), gr.skip()
-    return gr.Dropdown(choices=choices, value=[trait]), gr.Tabs(selected="Videos")
+        return Updates()
+    return Updates(only=gr.Dropdown(choices=choices, value=[trait]), views=gr.Tabs(selected="Videos"))
 
 
-def make_filter(
-    batches: BatchContext, name: str | None, order: str, only: Sequence[str] | None, part: str | None
-) -> VideoFilter:
+def make_filter(batches: BatchContext, selection: Selection) -> VideoFilter:
     """Return the filter of the table: an order, and the videos of ``choose_videos``; none of an unreadable slice."""
     try:
-        return VideoFilter(order, choose_videos(batches, name, only, part))
+        return VideoFilter(selection.order, choose_videos(batches, selection))
     except ValueError as error:
         gr.Warning(escape(as_sentence(error)))
-        return VideoFilter(order, frozenset())
+        return VideoFilter(selection.order, frozenset())
 
 
 def read_slices(batches: BatchContext, name: str | None) -> Mapping[str, Sequence[str]]:
@@ -127,15 +127,13 @@ def read_slices(batches: BatchContext, name: str | None) -> Mapping[str, Sequenc
     return {} if path is None else slices.read_slices(path)
 
 
-def save_slice(
-    batches: BatchContext, name: str | None, only: Sequence[str] | None, part: str | None, called: str | None
-) -> tuple[Any, Any]:
+def save_slice(batches: BatchContext, selection: Selection, called: str | None) -> tuple[Any, Any]:
     """Save the shown videos as a slice of their split; return as ``keep_slice``."""
     try:
-        chosen = choose_videos(batches, name, only, part)
+        chosen = choose_videos(batches, selection)
     except ValueError as error:
         return gr.skip(), render_note(as_sentence(error), is_problem=True)
-    return keep_slice(batches, name, chosen, called)
+    return keep_slice(batches, selection.run, chosen, called)
 
 
 def keep_slice(
@@ -159,16 +157,15 @@ def keep_slice(
     return gr.Dropdown(choices=[ALL_VIDEOS, *kept], value=called), result
 
 
-def score_chosen(
-    context: AppContext, batches: BatchContext, name: str | None, only: Sequence[str] | None, part: str | None
-) -> Generator[str]:
+def score_chosen(context: AppContext, batches: BatchContext, selection: Selection) -> Generator[str]:
     """Score the shown videos separately; yield the status, then the scores with their intervals, as HTML."""
+    name, part = selection.run, selection.part
     try:
         settings = batches.settings_of(name)
         split = batches.split_of(settings)
         if name is None or split is None:
             raise ValueError("choose a run of a split that this page has")
-        chosen = choose_videos(batches, name, only, part)
+        chosen = choose_videos(batches, selection)
         entries = tuple(entry for entry in split.entries if chosen is None or entry.video_id in chosen)
         if not entries:
             raise ValueError("no video is selected")
@@ -194,7 +191,7 @@ def score_chosen(
     yield render("slice_scores", heading=heading, groups=groups, basis=basis)
 
 
-def offer(batches: BatchContext, name: str | None, seen: str | None) -> OfferedSelection:
+def offer(batches: BatchContext, name: str | None, seen: str | None) -> Updates:
     """Return the current traits and slices of a run; all videos are selected for a newly chosen one.
 
     A changed list of runs is an event too: the selection and the result of the shown run ``seen`` are kept.
@@ -205,10 +202,10 @@ def offer(batches: BatchContext, name: str | None, seen: str | None) -> OfferedS
     except ValueError as error:
         problem = render_note(as_sentence(error), is_problem=True)
     if name == seen:
-        result = problem or gr.skip()
-        return OfferedSelection(only=gr.Dropdown(choices=traits), part=gr.Dropdown(choices=parts), result=result)
+        kept = Updates(only=gr.Dropdown(choices=traits), part=gr.Dropdown(choices=parts))
+        return Updates(kept, result=problem) if problem else kept
     only = gr.Dropdown(choices=traits, value=[], multiselect=True)
-    return OfferedSelection(only=only, part=gr.Dropdown(choices=parts, value=ALL_VIDEOS), run=name, result=problem)
+    return Updates(only=only, part=gr.Dropdown(choices=parts, value=ALL_VIDEOS), seen=name, result=problem)
 
 
 def _traits(batches: BatchContext, name: str | None) -> dict[str, frozenset[str]]:
@@ -230,18 +227,10 @@ def _slices_path(batches: BatchContext, name: str | None) -> Path | None:
     return None if split is None else slices.slices_path(batches.runs, split.path)
 
 
-class SelectionPanel(NamedTuple):
-    """The inputs that sort and select videos."""
-
-    order: Any
-    only: Any
-    part: Any
-
-
 def make_selection_panel(
     context: AppContext, batches: BatchContext, *, runs: Any, result: Any
-) -> tuple[SelectionPanel, Any]:
-    """Lay out and wire the panel; return its inputs, and the event after which a chosen run has all videos."""
+) -> tuple[Selection, Any]:
+    """Lay out and wire the panel; return its form, and the event after which a chosen run has all videos."""
     with gr.Row():
         order = gr.Dropdown(list(ORDERS), value="most failures", label="Videos", scale=2, elem_id="order")
         only = gr.Dropdown([], value=[], multiselect=True, label="Only videos with", scale=4, elem_id="only")
@@ -250,26 +239,13 @@ def make_selection_panel(
         with gr.Column(scale=2, min_width=150):
             save = gr.Button("Save as slice", size="sm", elem_id="save_slice")
             score = gr.Button("Score separately", size="sm", elem_id="score_slice")
-    view = OfferedSelection(only=only, part=part, run=gr.State(None), result=result)
+    form, seen = Selection(run=runs, order=order, only=only, part=part), gr.State(None)
+    view = {"only": only, "part": part, "seen": seen, "result": result}
     offered, _ = (
-        wire(event, partial(offer, batches), [runs, view.run], view, **AT_ONCE)
+        wire(event, partial(offer, batches), [runs, seen], view, **AT_ONCE)
         for event in (runs.change, partial(gr.on, [only.focus, part.focus]))
     )
-    chosen = [runs, only, part]
-    wire(save.click, partial(save_slice, batches), [*chosen, called], (part, result), **AT_ONCE)
+    wire(save.click, partial(save_slice, batches), [form, called], (part, result), **AT_ONCE)
     queue = {"concurrency_id": "scores", "concurrency_limit": 1, "api_visibility": "private"}
-    score.click(partial(score_chosen, context, batches), chosen, result, **queue)
-    return SelectionPanel(order=order, only=only, part=part), offered
-
-
-def with_filter(batches: BatchContext, work: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a handler whose last four inputs, a run, its order, traits and slice, become a run and a ``VideoFilter``.
-
-    Example: inputs ``(seen, name, order, only, part)`` call ``work(batches, seen, name, VideoFilter(...))``.
-    """
-
-    def run(*inputs: Any) -> Any:
-        *rest, name, order, only, part = inputs
-        return work(batches, *rest, name, make_filter(batches, name, order, only, part))
-
-    return run
+    wire(score.click, partial(score_chosen, context, batches), form, result, **queue)
+    return form, offered

@@ -4,11 +4,11 @@ import math
 import time
 from collections.abc import Sequence
 from functools import partial
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import gradio as gr
 
-from stepscope.app.controls.widgets import AT_ONCE, LATEST, make_status_line, wire
+from stepscope.app.controls.widgets import AT_ONCE, LATEST, Updates, make_status_line, wire
 from stepscope.app.core.batch_context import BatchContext
 from stepscope.app.figures.charts.registry import TRAINING_CHARTS
 from stepscope.app.formatting import as_sentence, format_score
@@ -75,19 +75,6 @@ NO_CHOICE: Final = (
 )
 
 
-class TrainingView(NamedTuple):
-    """The outputs of the tab."""
-
-    shown: Any = gr.skip()
-    """State: the shown split or training folder, and the time of its last change."""
-    said: Any = gr.skip()
-    clips: Any = gr.skip()
-    timer: Any = gr.skip()
-    curves: Any = gr.skip()
-    losses: Any = gr.skip()
-    validation: Any = gr.skip()
-
-
 def list_sources(batches: BatchContext, source: str | None) -> Any:
     """Return the dropdown of the splits of the page and of the training folders beside its runs."""
     choices = [(f"training run: {name}", f"{_FOLDER}{name}") for name in _training_folders(batches)]
@@ -95,7 +82,7 @@ def list_sources(batches: BatchContext, source: str | None) -> Any:
     return gr.Dropdown(choices=choices, value=source if source in dict(choices).values() else None)
 
 
-def show_training(context: AppContext, batches: BatchContext, source: str | None) -> TrainingView:
+def show_training(context: AppContext, batches: BatchContext, source: str | None) -> Updates:
     """Show a split or a training folder, by its value in ``list_sources``."""
     empty = _draw(TrainingResults(), "")
     try:
@@ -104,23 +91,23 @@ def show_training(context: AppContext, batches: BatchContext, source: str | None
         if source and source.removeprefix(_SPLIT) in batches.splits:
             return _show_split(context, batches, source)
     except (EngineError, ValueError, OSError) as error:
-        return empty._replace(said=as_sentence(error))
-    return empty._replace(said=NO_CHOICE.format(runs=batches.runs if batches.takes_paths else batches.runs.name))
+        return Updates(empty, said=as_sentence(error))
+    return Updates(empty, said=NO_CHOICE.format(runs=batches.runs if batches.takes_paths else batches.runs.name))
 
 
-def follow_training(batches: BatchContext, shown: tuple[str, float] | None) -> TrainingView:
+def follow_training(batches: BatchContext, shown: tuple[str, float] | None) -> Updates:
     """Update the view if the shown training folder has changed since ``shown``."""
     name, written_s = shown or ("", math.nan)
     if name not in _training_folders(batches):
-        return TrainingView(timer=gr.Timer(active=False))
+        return Updates(timer=gr.Timer(active=False))
     try:
         found = read_results(batches.runs / name)
-        return TrainingView() if found.written_s == written_s else _show_folder(batches, name, found)
+        return Updates() if found.written_s == written_s else _show_folder(batches, name, found)
     except (ValueError, OSError) as error:
-        return TrainingView(said=as_sentence(error), timer=gr.Timer(active=False))
+        return Updates(said=as_sentence(error), timer=gr.Timer(active=False))
 
 
-def follow_again(batches: BatchContext, shown: tuple[str, float] | None) -> TrainingView:
+def follow_again(batches: BatchContext, shown: tuple[str, float] | None) -> Updates:
     """Show the current state of the shown training folder, and follow it unless it is finished."""
     return follow_training(batches, shown and (shown[0], math.nan))
 
@@ -131,18 +118,18 @@ def _training_folders(batches: BatchContext) -> list[str]:
     return [path.name for path in found if replace_surrogates(path.name) == path.name]
 
 
-def _show_folder(batches: BatchContext, name: str, found: TrainingResults | None = None) -> TrainingView:
+def _show_folder(batches: BatchContext, name: str, found: TrainingResults | None = None) -> Updates:
     found = found or read_results(batches.runs / name)
-    view = _draw(found, name)
     is_running = found.progress is None or not found.progress.is_over
-    return view._replace(
+    return Updates(
+        _draw(found, name),
         shown=(name, found.written_s),
         said=f"{_describe_progress(found)} {_describe_clips(found.clips)}",
         timer=gr.Timer(active=is_running),
     )
 
 
-def _show_split(context: AppContext, batches: BatchContext, source: str) -> TrainingView:
+def _show_split(context: AppContext, batches: BatchContext, source: str) -> Updates:
     checkpoint = context.checkpoint
     rows = tuple(
         check_split(
@@ -154,17 +141,17 @@ def _show_split(context: AppContext, batches: BatchContext, source: str) -> Trai
     model = checkpoint.model
     bound = "" if model.image_size else f", which are at most {model.tokens_per_frame} per frame"
     said = f"Checked from the annotations alone, with the tokens of {checkpoint.name}{bound}; videos are not opened."
-    return _draw(TrainingResults(clips=rows), source)._replace(said=f"{said} {_describe_clips(rows)}")
+    return Updates(_draw(TrainingResults(clips=rows), source), said=f"{said} {_describe_clips(rows)}")
 
 
-def _draw(found: TrainingResults, revision: str) -> TrainingView:
+def _draw(found: TrainingResults, revision: str) -> Updates:
     has_curves = bool(found.progress or found.validations)
     losses, validation = (
         pack_chart(partial(TRAINING_CHARTS[name].draw, found), revision=revision) if has_curves else ""
         for name in ("losses", "validation")
     )
-    return TrainingView(
-        shown=None,
+    return Updates(
+        shown=None,  # state: the shown split or training folder, and the time of its last change
         said="",
         clips=clip_table(found.clips),
         timer=gr.Timer(active=False),
@@ -223,7 +210,8 @@ def make_training_panel(
         elem_id="training_clips",
     )
     shown, timer = gr.State(None), gr.Timer(FOLLOW_INTERVAL_S, active=False)
-    view = TrainingView(shown, said, clips, timer, curves, losses, validation)
+    view = {"shown": shown, "said": said, "clips": clips, "timer": timer}
+    view |= {"curves": curves, "losses": losses, "validation": validation}
     show = partial(show_training, context, batches)
     listed = here.select(partial(list_sources, batches), source, source, **AT_ONCE)
     wire(listed.then, show, source, view, **AT_ONCE)

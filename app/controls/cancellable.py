@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import gradio as gr
 
-from stepscope.app.controls.widgets import AT_ONCE, wire
+from stepscope.app.controls.widgets import AT_ONCE, Updates, wire
 from stepscope.app.templates import render_note
 from stepscope.app.window.live_run import Cancellable
 
@@ -19,31 +19,31 @@ class WorkButtons(NamedTuple):
     progress: Any
 
 
-def show_working(progress: str) -> WorkButtons:
+def show_working(progress: str) -> Updates:
     """Return the buttons while work runs, with its progress as HTML."""
-    return WorkButtons(start=gr.Button(interactive=False), cancel=gr.Button(interactive=True), progress=progress)
+    return Updates(start=gr.Button(interactive=False), cancel=gr.Button(interactive=True), progress=progress)
 
 
-def show_ended(text: str, *, is_problem: bool = False) -> WorkButtons:
+def show_ended(text: str, *, is_problem: bool = False) -> Updates:
     """Return the buttons after work, with a text."""
     note = render_note(text, is_problem=is_problem) if text else ""
-    return WorkButtons(start=gr.Button(interactive=True), cancel=gr.Button(interactive=False), progress=note)
+    return Updates(start=gr.Button(interactive=True), cancel=gr.Button(interactive=False), progress=note)
 
 
-def begin() -> tuple[Cancellable, WorkButtons]:
+def begin() -> tuple[Cancellable, Updates]:
     """Return a new handle of work, which may wait for that of another window, and the buttons."""
     return Cancellable(), show_working(render_note("Waiting: this is done one at a time."))
 
 
-def halt(live: Cancellable | None) -> WorkButtons:
+def halt(live: Cancellable | None) -> Updates:
     """Request the end of work after the current video, and show that."""
     if live is not None:
         live.is_cancelled = True
     note = render_note("Cancelling: it ends after the current video.")
-    return show_working(note)._replace(cancel=gr.Button(interactive=False))
+    return Updates(show_working(note), cancel=gr.Button(interactive=False))
 
 
-def cancel(cancelled: str, live: Cancellable | None) -> WorkButtons:
+def cancel(cancelled: str, live: Cancellable | None) -> Updates:
     """Wait for the end of halted work, unless it has not started; show that it was ``cancelled``."""
     if live is not None:
         live.stop()
@@ -54,7 +54,7 @@ def wire_work(
     buttons: WorkButtons,
     run: Callable[..., Any],
     inputs: Sequence[Any],
-    view: tuple[Any, ...],
+    view: Any,
     *,
     cancelled: str,
     **options: Any,

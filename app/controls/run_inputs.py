@@ -8,6 +8,7 @@ from typing import Any, Final, NamedTuple
 
 import gradio as gr
 
+from stepscope.app.controls.widgets import Updates
 from stepscope.engine.config import ContextStrategy, StreamConfig
 from stepscope.engine.decisions.policies import POLICIES, DecisionPolicy, convert_theta
 from stepscope.engine.io.files import strip_text
@@ -61,9 +62,10 @@ def make_threshold_sliders(
     return ThresholdSliders(speak, update, theta)
 
 
-def show_sliders(policy: DecisionPolicy) -> ThresholdSliders:
+def show_sliders(policy: DecisionPolicy) -> Updates:
     """Return the updates that show the sliders of a policy and hide the others."""
-    return ThresholdSliders(*(gr.Slider(visible=is_shown) for is_shown in _shown(policy)))
+    shown = _shown(policy)._asdict()
+    return Updates(**{name: gr.Slider(visible=is_shown) for name, is_shown in shown.items()})
 
 
 def _shown(policy: DecisionPolicy) -> ThresholdSliders:

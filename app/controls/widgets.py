@@ -1,17 +1,20 @@
 """Event options, scripts, components, downloads and the wiring that all tabs share.
 
-A *view* is a named tuple, possibly of views. The layout fills it with components, and a handler with their updates.
+A *record* has named parts: a dataclass, a named tuple or a mapping. The layout fills it with components. A handler gets
+one with their values, a *form*, and returns ``Updates`` by the same names (``wire``).
 """
 
 import math
 import time
-from collections.abc import AsyncGenerator, Callable, Generator, Iterator
+from collections.abc import AsyncGenerator, Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import aclosing
-from functools import partial, wraps
+from dataclasses import fields, is_dataclass
+from functools import wraps
 from html import escape
-from inspect import isasyncgenfunction, isgeneratorfunction
+from inspect import Parameter, Signature, isasyncgenfunction, isgeneratorfunction, signature
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from types import SimpleNamespace
 from typing import Any, Final
 
 import gradio as gr
@@ -61,44 +64,75 @@ show();
 """
 
 
+_POSITIONAL: Final = Parameter.POSITIONAL_OR_KEYWORD
+
+
+class Updates(SimpleNamespace):
+    """Updates of components by name, such as ``Updates(status="Done.")``; a component without one stays as it is."""
+
+    def __init__(self, *others: "Updates", **named: Any) -> None:
+        """Take the updates of ``others``, and named ones in place of those of the same name."""
+        super().__init__()
+        for other in others:
+            vars(self).update(vars(other))
+        vars(self).update(named)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        return gr.skip()
+
+
 def wire(event: Callable[..., Any], handler: Callable[..., Any], inputs: Any, components: Any, **options: Any) -> Any:
-    """Register a handler that returns or yields a view of ``components``, or one update; return the event's dependency.
+    """Register a handler that returns or yields updates of ``components``; return the event's dependency.
 
-    A ``partial`` gets the annotations of its function: Gradio passes requests and event data by them.
+    ``inputs`` is a component, a record of components, or a list of both. The handler gets one argument for each: the
+    value, or the record of values. Requests and event data, by their annotations, are at their place among them.
     """
-    outputs = list_components(components)
-    if isinstance(handler, partial):
-        vars(handler)["__annotations__"] = handler.func.__annotations__
-    if isgeneratorfunction(handler):
+    slots = [*inputs] if isinstance(inputs, list) else [] if inputs is None else [inputs]
+    listed, outputs = list_components(tuple(slots)), list_components(components)
+    for place, parameter in enumerate(signature(handler).parameters.values()):
+        if isinstance(hint := parameter.annotation, type) and issubclass(hint, gr.Request | gr.EventData):
+            slots.insert(place, parameter.replace(kind=_POSITIONAL))
 
-        @wraps(handler)
-        def handle_all(*values: Any) -> Iterator[dict[Any, Any]]:
-            for view in handler(*values):
-                yield by_component(components, view)
+    def call(values: Iterable[Any]) -> Any:
+        rest = iter(values)
+        return handler(*(read_record(slot, rest) for slot in slots))
 
-        return event(handle_all, inputs, outputs, **options)
-    if isasyncgenfunction(handler):
+    def convert(updates: Any) -> dict[Any, Any]:
+        named = by_component(components, updates)
+        return named if named or not outputs else gr.skip()  # Gradio takes an empty one for a value
 
-        @wraps(handler)
-        async def handle_async(*values: Any) -> AsyncGenerator[dict[Any, Any]]:
-            async with aclosing(handler(*values)) as views:
-                async for view in views:
-                    yield by_component(components, view)
-
-        return event(handle_async, inputs, outputs, **options)
-
-    @wraps(handler)
     def handle(*values: Any) -> dict[Any, Any]:
-        return by_component(components, handler(*values))
+        return convert(call(values))
 
-    return event(handle, inputs, outputs, **options)
+    def handle_all(*values: Any) -> Iterator[dict[Any, Any]]:
+        yield from map(convert, call(values))
+
+    async def handle_async(*values: Any) -> AsyncGenerator[dict[Any, Any]]:
+        async with aclosing(call(values)) as views:
+            async for updates in views:
+                yield convert(updates)
+
+    chosen: Any = handle
+    if isgeneratorfunction(handler):
+        chosen = handle_all
+    elif isasyncgenfunction(handler):
+        chosen = handle_async
+    # Gradio finds requests and event data by the place and the annotation of their parameter
+    parts = [one for slot in slots for one in list_components(slot)]
+    marks = [one if isinstance(one, Parameter) else Parameter(f"_{at}", _POSITIONAL) for at, one in enumerate(parts)]
+    chosen.__signature__ = Signature(marks)
+    chosen.__annotations__ = {mark.name: mark.annotation for mark in marks if mark.annotation is not mark.empty}
+    chosen.__name__ = getattr(handler, "__name__", "handle")
+    return event(chosen, listed, outputs, **options)
 
 
 def wire_first(
     event: Callable[..., Any],
     handler: Callable[..., Any],
     inputs: Any,
-    components: tuple[Any, ...],
+    components: Any,
     *,
     is_followed: Callable[[Any], bool],
     **options: Any,
@@ -108,8 +142,6 @@ def wire_first(
     After any other view its ``failure`` events run: in Gradio only an error keeps an event from following, and one that
     is not visible shows nothing.
     """
-    if isinstance(handler, partial):
-        vars(handler)["__annotations__"] = handler.func.__annotations__
 
     @wraps(handler)
     def handle(*values: Any) -> Iterator[Any]:
@@ -121,25 +153,51 @@ def wire_first(
     return wire(event, handle, inputs, components, **options)
 
 
-def list_components(view: Any) -> list[Any]:
-    """Return the components of a view, with those of its inner views. None marks a component that a page lacks."""
-    if isinstance(view, tuple):
-        return [one for part in view for one in list_components(part)]
-    return [] if view is None else [view]
+def list_parts(record: Any) -> Mapping[Any, Any] | None:
+    """Return the parts of a record by their names, of a tuple by position; None for a single component or value."""
+    if isinstance(record, Mapping):
+        return record
+    if is_dataclass(record):
+        return {part.name: getattr(record, part.name) for part in fields(record)}
+    if isinstance(record, tuple):
+        return dict(zip(getattr(record, "_fields", range(len(record))), record, strict=True))
+    return None
 
 
-def by_component(components: Any, view: Any) -> dict[Any, Any]:
-    """Return the updates of a view by component, as Gradio takes them.
+def list_components(record: Any) -> list[Any]:
+    """Return the components of a record, with those of its inner records. None marks one that a page lacks."""
+    parts = list_parts(record)
+    if parts is not None:
+        return [component for part in parts.values() for component in list_components(part)]
+    return [] if record is None else [record]
 
-    Example: components ``(status, (speak, update))`` and the view ``("Done.", (0.4, 0.5))`` give three updates. An
-    update may itself be a tuple, such as the value of a ``gr.State``.
+
+def read_record(shape: Any, values: Iterator[Any]) -> Any:
+    """Return a record like ``shape`` with the next values in place of its components."""
+    parts = list_parts(shape)
+    if parts is None:
+        return None if shape is None else next(values)
+    read = {name: read_record(part, values) for name, part in parts.items()}
+    if isinstance(shape, tuple) and not hasattr(shape, "_fields"):
+        return tuple(read.values())
+    return read if isinstance(shape, Mapping) else type(shape)(**read)
+
+
+def by_component(components: Any, updates: Any) -> dict[Any, Any]:
+    """Return updates by component, as Gradio takes them.
+
+    ``Updates`` name a part of ``components`` each; a tuple has one for each part. Example: components ``(status,
+    (speak, update))`` and updates ``("Done.", (0.4, 0.5))`` give three. An update of one component may itself be a
+    tuple, such as the value of a ``gr.State``.
     """
-    if not isinstance(components, tuple):
-        return {} if components is None else {components: view}
-    updates: dict[Any, Any] = {}
-    for component, update in zip(components, view, strict=True):
-        updates |= by_component(component, update)
-    return updates
+    parts = list_parts(components)
+    if parts is None:
+        return {} if components is None else {components: updates}
+    if isinstance(updates, Updates):
+        pairs = [(parts[name], update) for name, update in vars(updates).items()]
+    else:
+        pairs = list(zip(parts.values(), updates, strict=True))
+    return {one: value for part, update in pairs for one, value in by_component(part, update).items()}
 
 
 def read_event(event: gr.EventData, name: str) -> Any:

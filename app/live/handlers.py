@@ -3,7 +3,7 @@
 import json
 from collections.abc import Generator, Mapping, MutableMapping
 from contextlib import suppress
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from pathlib import Path
 from secrets import token_hex
@@ -12,16 +12,16 @@ from typing import Any, Final
 import gradio as gr
 
 from stepscope.app.controls.run_inputs import read_strategy
-from stepscope.app.controls.widgets import Pace
+from stepscope.app.controls.widgets import Pace, Updates
 from stepscope.app.core.batch_context import BatchContext, unused_folder
 from stepscope.app.core.run import Run, check_has_task, check_task_text, write_task
 from stepscope.app.core.videos import Clip, is_drawing
 from stepscope.app.formatting import as_sentence, format_clock
-from stepscope.app.live.views import LiveView, show_message, show_status, with_buttons
 from stepscope.app.live.window import LiveWindow, LiveWindows
 from stepscope.app.player.opening import open_moment
 from stepscope.app.player.views import COPIED, PlayerView, status_line
 from stepscope.app.server.identity import current_user
+from stepscope.app.templates import render
 from stepscope.app.window.context import AppContext
 from stepscope.app.window.landing import START
 from stepscope.app.window.live_run import LiveRun
@@ -30,6 +30,7 @@ from stepscope.engine.control.task import Task
 from stepscope.engine.dialogue import parse_steps
 from stepscope.engine.errors import EngineError
 from stepscope.engine.io.files import replace_surrogates, strip_text
+from stepscope.engine.live.frames import LiveStatus
 from stepscope.engine.live.session import LiveSession
 from stepscope.engine.live.sources import FileSource, LiveSource, PushedSource, UrlSource
 from stepscope.engine.stream import Streamer
@@ -46,23 +47,83 @@ FIRST_LANES_S: Final = 60.0
 """Length of the empty lanes at the start of a session, in seconds."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionForm:
+    """The source, task and settings of a session."""
+
+    kind: Any
+    bundled: Any
+    upload: Any
+    url: Any
+    goal: Any
+    steps: Any
+    speak: Any
+    update: Any
+    strategy: Any = None
+
+
+EXPLAINED: Final[dict[str, str]] = {
+    "decided": "frames for which the model has decided whether to speak and to update",
+    "dropped": "frames that waited too long: the model or the encoder is too slow, and the latest frames count most",
+    "without a picture": "instants at which the source delivered no picture",
+    "not reached": "frames that still waited when the session ended",
+    "lag": "from the arrival of the last decided picture to its decision",
+    "real-time factor": "seconds of work for a second of video, over the last 64 frames; above 1, frames are dropped",
+    "on time": "share of the decided and dropped frames that were decided within a second",
+}
+"""Explanation of each number by its label. The first two and the last three are always shown."""
+
+
+def render_numbers(status: LiveStatus) -> str:
+    """Return the numbers of a session as a line of HTML; empty before the first decision."""
+    if not status.num_decided:
+        return ""
+    rarely = {"without a picture": status.num_without_picture, "not reached": status.num_not_reached}
+    numbers = [  # label, value, and whether the model does not keep up
+        ("decided", f"{status.num_decided:,}", False),
+        ("dropped", f"{status.num_dropped:,}", status.num_dropped > 0),
+        *((label, f"{count:,}", False) for label, count in rarely.items() if count),
+        ("lag", f"{status.lag_s:.2f} s", False),
+        ("real-time factor", f"{status.real_time_factor:.2f}", status.real_time_factor > 1),
+        ("on time", f"{status.on_time_share:.0%}", False),
+    ]
+    return render("live_numbers", numbers=numbers, explained=EXPLAINED)
+
+
+def render_explained() -> str:
+    """Return the explanations of all numbers, which can be unfolded."""
+    return render("live_explained", explained=EXPLAINED)
+
+
+def show_message(text: str, *, is_problem: bool = False) -> Updates:
+    """Return the update of the status line."""
+    return Updates(status=status_line(text, is_problem=is_problem))
+
+
+def show_status(text: str, status: LiveStatus, *, is_problem: bool = False) -> Updates:
+    """Return the updates of the status line and of the numbers of a session."""
+    return Updates(show_message(text, is_problem=is_problem), numbers=render_numbers(status))
+
+
+def set_buttons(*, is_running: bool, can_open: bool = False) -> Updates:
+    """Return the updates that enable the buttons for a running session, or for none."""
+    return Updates(
+        start=gr.Button(interactive=not is_running),
+        stop=gr.Button(interactive=is_running),
+        ask=gr.Button(interactive=is_running),
+        open=gr.Button(interactive=can_open),
+    )
+
+
 def queue_session(
     context: AppContext,
     windows: LiveWindows,
     browser: str,
     window: LiveWindow | None,
-    kind: str,
-    bundled: str | None,
-    upload: str | None,
-    url: str,
-    goal: str,
-    steps: str,
-    speak: object,
-    update: object,
-    strategy: object = None,
+    form: SessionForm,
     *,
     can_connect: bool,
-) -> LiveView:
+) -> Updates:
     """Prepare a session, which may wait for the model. An invalid input is refused and changes nothing.
 
     ``browser`` is the session hash of the browser window; ``can_connect`` is whether the page opens addresses, which
@@ -71,18 +132,19 @@ def queue_session(
     try:
         config = replace(
             context.config,
-            speak_threshold=read_threshold(speak, "speak"),
-            update_threshold=read_threshold(update, "update"),
-            context_strategy=read_strategy(strategy, context.config.context_strategy),
+            speak_threshold=read_threshold(form.speak, "speak"),
+            update_threshold=read_threshold(form.update, "update"),
+            context_strategy=read_strategy(form.strategy, context.config.context_strategy),
             max_seq_len=min(context.config.max_seq_len, context.checkpoint.model.max_context),
         )
-        check_task_text(goal or "", steps or "")
-        task = Task(goal=strip_text(replace_surrogates(goal or "")), steps=parse_steps(replace_surrogates(steps or "")))
+        goal, steps = form.goal or "", form.steps or ""
+        check_task_text(goal, steps)
+        task = Task(goal=strip_text(replace_surrogates(goal)), steps=parse_steps(replace_surrogates(steps)))
         Streamer(context.checkpoint, config)  # refuses settings that the model cannot have
-        if kind == URL and not can_connect:
+        if form.kind == URL and not can_connect:
             raise ValueError("this page opens no network streams, since others than its own machine may use it")
-        source = _open_source(context, kind, bundled=bundled, upload=upload, url=url, fps=config.fps)
-        if kind != FILE or upload:
+        source = _open_source(context, form, fps=config.fps)
+        if form.kind != FILE or form.upload:
             check_has_task(source.name, task, needs_steps=config.policy.has_updates, cure="then press Start")
     except (EngineError, ValueError, OSError) as error:
         return show_message(as_sentence(error), is_problem=True)
@@ -91,46 +153,42 @@ def queue_session(
     window = LiveWindow(source=source, task=task, config=config, browser=browser)
     windows.add(window)
     monitor = {"key": window.key, "is_webcam": isinstance(source, PushedSource), "fps": config.fps}
-    view = show_message("Waiting for the model.")._replace(
-        window=window, begin=True, numbers="", monitor=json.dumps(monitor)
-    )
-    return with_buttons(view, is_running=True)
+    view = Updates(show_message("Waiting for the model."), window=window, begin=True, numbers="")
+    return Updates(view, set_buttons(is_running=True), monitor=json.dumps(monitor))
 
 
-def _open_source(
-    context: AppContext, kind: str, *, bundled: str | None, upload: str | None, url: str, fps: float
-) -> LiveSource:
-    if kind == WEBCAM:
+def _open_source(context: AppContext, form: SessionForm, *, fps: float) -> LiveSource:
+    if form.kind == WEBCAM:
         return PushedSource()
-    if kind == URL:
-        if not url.strip():
+    if form.kind == URL:
+        if not form.url.strip():
             raise ValueError("there is no address; type one such as rtsp://camera.local/stream")
-        return UrlSource(url)
-    if upload:
-        try_reading(Path(upload))
-        return FileSource(Path(upload), fps=fps)
-    if not bundled:
+        return UrlSource(form.url)
+    if form.upload:
+        try_reading(Path(form.upload))
+        return FileSource(Path(form.upload), fps=fps)
+    if not form.bundled:
         raise ValueError("there is no video; choose a bundled one or upload one")
-    return FileSource(context.bundled_videos.find(bundled).path, fps=fps)
+    return FileSource(context.bundled_videos.find(form.bundled).path, fps=fps)
 
 
-def stream_session(context: AppContext, batches: BatchContext, window: LiveWindow | None) -> Generator[LiveView]:
+def stream_session(context: AppContext, batches: BatchContext, window: LiveWindow | None) -> Generator[Updates]:
     """Run a queued session to its end and show its status; nothing without a queued session."""
     if window is None or window.is_started or window.is_cancelled:
-        yield LiveView()
+        yield Updates()
         return
     window.is_started = True
     context.model_use.begin_session()
     try:
         yield from _run(context, batches, window)
     except (EngineError, ValueError, OSError) as error:
-        yield with_buttons(show_message(as_sentence(error), is_problem=True), is_running=False)
+        yield Updates(show_message(as_sentence(error), is_problem=True), set_buttons(is_running=False))
     finally:
         context.model_use.end_session()
         window.ended.set()
 
 
-def _run(context: AppContext, batches: BatchContext, window: LiveWindow) -> Generator[LiveView]:
+def _run(context: AppContext, batches: BatchContext, window: LiveWindow) -> Generator[Updates]:
     secret = f"-{token_hex(8)}" if batches.recent.has_visitors else ""  # the name is the link
     folder = unused_folder(batches.runs / f"live-{datetime.now():%Y%m%d-%H%M%S}{secret}")
     window.folder_name = folder.name
@@ -160,7 +218,7 @@ def _run(context: AppContext, batches: BatchContext, window: LiveWindow) -> Gene
     has_yielded = False
     try:
         session.start()
-        yield LiveView(player=increments.since(0))
+        yield Updates(player=increments.since(0))
         pace = Pace(STATUS_INTERVAL_S, due_at_once=False)
         while not session.ended.wait(0.1) and not window.is_cancelled:
             session.check()
@@ -180,9 +238,10 @@ def _run(context: AppContext, batches: BatchContext, window: LiveWindow) -> Gene
     where = f" Recorded as {folder.name}." if is_recorded else ""
     end = "Stopped, because others wait for the model." if has_yielded else "Stopped."
     text = as_sentence(status.sentence) if status.problem or not is_recorded else f"{end} {status.sentence}".strip()
-    view = show_status(f"{text}{where}", status, is_problem=bool(status.problem))
-    lanes = gr.skip() if is_recorded else ""  # lanes without a frame would seem to be loading
-    yield with_buttons(view._replace(monitor="", player=lanes), is_running=False, can_open=is_recorded)
+    view = Updates(show_status(f"{text}{where}", status, is_problem=bool(status.problem)), monitor="")
+    if not is_recorded:
+        view.player = ""  # lanes without a frame would seem to be loading
+    yield Updates(view, set_buttons(is_running=False, can_open=is_recorded))
 
 
 def _begin_run(context: AppContext, window: LiveWindow, folder: Path, origin: Mapping[str, Any]) -> Run:
@@ -209,15 +268,15 @@ def stop_session(window: LiveWindow | None) -> None:
         window.is_cancelled = True
 
 
-def show_cancelled(window: LiveWindow | None) -> LiveView:
+def show_cancelled(window: LiveWindow | None) -> Updates:
     """Enable Start after the cancellation of a session that still waited for the model, and end its wait."""
     if window is None or window.is_started:
-        return LiveView()
-    view = show_message("Stopped before it started.")._replace(monitor="", withdraw=True)
-    return with_buttons(view, is_running=False)
+        return Updates()
+    view = show_message("Stopped before it started.")
+    return Updates(view, set_buttons(is_running=False), monitor="", withdraw=True)
 
 
-def ask(window: LiveWindow | None, question: str) -> LiveView:
+def ask(window: LiveWindow | None, question: str) -> Updates:
     """Ask a question, which is answered at the next frame."""
     try:
         if window is None or window.session is None:
@@ -225,7 +284,7 @@ def ask(window: LiveWindow | None, question: str) -> LiveView:
         window.session.ask(replace_surrogates(question or ""))
     except ValueError as error:
         return show_message(as_sentence(error), is_problem=True)
-    return show_message("Asked; the answer comes at the next frame.")._replace(question="")
+    return Updates(show_message("Asked; the answer comes at the next frame."), question="")
 
 
 def open_recording(
@@ -241,13 +300,13 @@ def open_recording(
     return view._replace(run=view.run._replace(status=status))
 
 
-def fill_task(context: AppContext, name: str | None) -> tuple[Any, Any]:
+def fill_task(context: AppContext, name: str | None) -> Updates:
     """Return goal and steps of a bundled video."""
     clip = next((clip for clip in context.bundled_videos.clips if clip.name == name), None)
     if clip is None or clip.sample is None:
-        return "", ""
+        return Updates(goal="", steps="")
     task = write_task(build_task(clip.sample))
-    return task.goal, task.steps
+    return Updates(goal=task.goal, steps=task.steps)
 
 
 def add_recorded(splits: MutableMapping[str, Split], folder: Path) -> None:

@@ -2,7 +2,7 @@
 
 from functools import partial
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import gradio as gr
 
@@ -13,12 +13,20 @@ from stepscope.app.controls.run_inputs import (
     make_context_choice,
     make_threshold_sliders,
 )
-from stepscope.app.controls.widgets import AT_ONCE, CHECK_QUEUE, LATEST, MODEL_QUEUE, make_status_line, wire, wire_first
+from stepscope.app.controls.widgets import (
+    AT_ONCE,
+    CHECK_QUEUE,
+    LATEST,
+    MODEL_QUEUE,
+    Updates,
+    make_status_line,
+    wire,
+    wire_first,
+)
 from stepscope.app.core.batch_context import BatchContext
 from stepscope.app.formatting import shorten_ids
 from stepscope.app.live import handlers
-from stepscope.app.live.handlers import FILE, URL, WEBCAM
-from stepscope.app.live.views import LiveView, render_explained
+from stepscope.app.live.handlers import FILE, URL, WEBCAM, SessionForm, render_explained
 from stepscope.app.live.window import LiveWindows
 from stepscope.app.player.component import make_player
 from stepscope.app.player.opening import InPlayer
@@ -33,20 +41,6 @@ HINT: Final = "Press Start: the lanes grow here while the session runs."
 SLIDERS = ThresholdSliders("live_speak", "live_update", "live_theta")
 
 
-class SourceInputs(NamedTuple):
-    """The inputs of ``handlers.queue_session`` after the window, in order."""
-
-    kind: Any
-    bundled: Any
-    upload: Any
-    url: Any
-    goal: Any
-    steps: Any
-    speak: Any
-    update: Any
-    strategy: Any
-
-
 def make_live_tab(context: AppContext, batches: BatchContext, in_player: InPlayer) -> None:
     """Lay out and wire the tab; recorded sessions are added to the runs and splits of ``batches``."""
     windows = LiveWindows(context.model_use)
@@ -58,7 +52,7 @@ def make_live_tab(context: AppContext, batches: BatchContext, in_player: InPlaye
                 start = gr.Button("Start", variant="primary", min_width=80, elem_id="live_start")
                 stop = gr.Button("Stop", variant="stop", min_width=80, interactive=False, elem_id="live_stop")
             warning = gr.Markdown(f"⚠ {context.model_warning}", visible=False, elem_id="live_warning")
-            inputs = SourceInputs(**source, **_make_task(context))
+            form = SessionForm(**source, **_make_task(context))
         with gr.Column(scale=11, min_width=640, elem_classes="work"):
             status = make_status_line("live_status", value="Choose a source and press Start.")
             with gr.Row(elem_id="live_numbers_row"):
@@ -79,22 +73,22 @@ def make_live_tab(context: AppContext, batches: BatchContext, in_player: InPlaye
             with gr.Column(elem_id="live_stage"):
                 monitor = _make_monitor(windows)
                 stage = make_player(video_id="live_video", elem_id="live_player", streams=context.streams, hint=HINT)
-    view = LiveView(
-        window=window,
-        begin=None,
-        withdraw=None,
-        status=status,
-        numbers=numbers,
-        monitor=monitor,
-        player=stage,
-        start=start,
-        stop=stop,
-        ask=ask,
-        question=question,
-        open=opening,
-    )
-    _wire_session(context, batches, windows, view, inputs)
-    _wire_inputs(context, inputs, warning)
+    view = {
+        "window": window,
+        "begin": None,  # no component, but whether the queued session follows
+        "withdraw": None,  # whether it leaves the queue
+        "status": status,
+        "numbers": numbers,
+        "monitor": monitor,
+        "player": stage,
+        "start": start,
+        "stop": stop,
+        "ask": ask,
+        "question": question,
+        "open": opening,
+    }
+    _wire_session(context, batches, windows, view, form)
+    _wire_inputs(context, form, warning)
     in_player.wire(opening.click, partial(handlers.open_recording, context, batches), window)
 
 
@@ -123,11 +117,13 @@ def _make_source(context: AppContext, *, can_connect: bool) -> dict[str, Any]:
 
 def _make_task(context: AppContext) -> dict[str, Any]:
     first = context.opening_clip
-    goal, steps = handlers.fill_task(context, first.name if first else None)
+    task = handlers.fill_task(context, first.name if first else None)
     sliders = make_threshold_sliders(context.config, SLIDERS)
     return {
-        "goal": gr.Textbox(goal, label="Goal", placeholder=GOAL_HINT, elem_id="live_goal"),
-        "steps": gr.Textbox(steps, label="Steps, one per line", placeholder=STEPS_HINT, lines=4, elem_id="live_steps"),
+        "goal": gr.Textbox(task.goal, label="Goal", placeholder=GOAL_HINT, elem_id="live_goal"),
+        "steps": gr.Textbox(
+            task.steps, label="Steps, one per line", placeholder=STEPS_HINT, lines=4, elem_id="live_steps"
+        ),
         "speak": sliders.speak,
         "update": sliders.update,
         "strategy": make_context_choice(context.config, elem_id="live_context"),
@@ -153,51 +149,47 @@ def _make_monitor(windows: LiveWindows) -> gr.HTML:
 
 
 def _wire_session(
-    context: AppContext, batches: BatchContext, windows: LiveWindows, view: LiveView, inputs: SourceInputs
+    context: AppContext, batches: BatchContext, windows: LiveWindows, view: dict[str, Any], form: SessionForm
 ) -> None:
-    window = view.window
+    window = view["window"]
 
-    def queue(request: gr.Request, *entries: Any) -> Any:
+    def queue(window: Any, form: SessionForm, request: gr.Request) -> Updates:
         browser = request.session_hash or ""
-        return handlers.queue_session(context, windows, browser, *entries, can_connect=batches.takes_paths)
+        return handlers.queue_session(context, windows, browser, window, form, can_connect=batches.takes_paths)
 
-    options = {"is_followed": lambda view: view.begin, **CHECK_QUEUE}
-    queued = wire_first(view.start.click, queue, [window, *inputs], view, **options)
+    options = {"is_followed": lambda view: "begin" in vars(view), **CHECK_QUEUE}
+    queued = wire_first(view["start"].click, queue, [window, form], view, **options)
     options = {**MODEL_QUEUE, "trigger_mode": "multiple", "show_progress": "hidden"}
     streamed = wire(queued.success, partial(handlers.stream_session, context, batches), window, view, **options)
-    stopped = view.stop.click(handlers.stop_session, window, None, **AT_ONCE)
-    options = {"is_followed": lambda view: view.withdraw, **AT_ONCE}
+    stopped = view["stop"].click(handlers.stop_session, window, None, **AT_ONCE)
+    options = {"is_followed": lambda view: "withdraw" in vars(view), **AT_ONCE}
     cancelled = wire_first(stopped.then, handlers.show_cancelled, window, view, **options)
     cancelled.success(None, None, None, cancels=streamed, **AT_ONCE)
-    for event in (view.ask.click, view.question.submit):
-        wire(event, handlers.ask, [window, view.question], view, **AT_ONCE)
+    for event in (view["ask"].click, view["question"].submit):
+        wire(event, handlers.ask, [window, view["question"]], view, **AT_ONCE)
 
 
-def show_kind(
-    context: AppContext, kind: str, upload: str | None, bundled: str | None, goal: str, steps: str
-) -> list[Any]:
+def show_kind(context: AppContext, form: SessionForm) -> Updates:
     """Show the inputs of a kind of source, and the warning about the model for all but its bundled videos.
 
     The task of a bundled video comes and goes with it, unless it was edited.
     """
-    is_file = kind == FILE
-    is_own = not is_file or upload is not None
-    is_unsuited = bool(context.model_warning) and is_own
-    task, empty = handlers.fill_task(context, bundled), ("", "")
-    is_untouched = (goal, steps) == (task if is_own else empty)
-    return [
-        *(gr.update(visible=is_visible) for is_visible in (is_file, is_file, kind == URL, is_unsuited)),
-        *((empty if is_own else task) if is_untouched else (gr.skip(), gr.skip())),
-    ]
-
-
-def _wire_inputs(context: AppContext, inputs: SourceInputs, warning: Any) -> None:
-    task = [inputs.goal, inputs.steps]
-    gr.on(
-        [inputs.kind.change, inputs.upload.change],
-        partial(show_kind, context),
-        [inputs.kind, inputs.upload, inputs.bundled, *task],
-        [inputs.bundled, inputs.upload, inputs.url, warning, *task],
-        **LATEST,
+    is_file = form.kind == FILE
+    is_own = not is_file or form.upload is not None
+    task, empty = handlers.fill_task(context, form.bundled), Updates(goal="", steps="")
+    is_untouched = Updates(goal=form.goal, steps=form.steps) == (task if is_own else empty)
+    return Updates(
+        *([empty if is_own else task] if is_untouched else []),
+        bundled=gr.update(visible=is_file),
+        upload=gr.update(visible=is_file),
+        url=gr.update(visible=form.kind == URL),
+        warning=gr.update(visible=bool(context.model_warning) and is_own),
     )
-    inputs.bundled.select(partial(handlers.fill_task, context), inputs.bundled, task, **AT_ONCE)
+
+
+def _wire_inputs(context: AppContext, form: SessionForm, warning: Any) -> None:
+    task = {"goal": form.goal, "steps": form.steps}
+    shown = {**task, "bundled": form.bundled, "upload": form.upload, "url": form.url, "warning": warning}
+    changes = partial(gr.on, [form.kind.change, form.upload.change])
+    wire(changes, partial(show_kind, context), form, shown, **LATEST)
+    wire(form.bundled.select, partial(handlers.fill_task, context), form.bundled, task, **AT_ONCE)

@@ -67,6 +67,11 @@ class AnnotatedVideo:
     problem: str = ""
     """Reason why the annotations cannot be used; empty if they can."""
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names, without suffix, by which the video's file is looked up, best first."""
+        return tuple(dict.fromkeys((*self.file_names, self.video_id)))
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Annotations:

@@ -76,3 +76,10 @@ def test_refused_work_does_not_enter_it(context: AppContext) -> None:
         ask_in_run(context, None, "What is next?", None).player,
     ]
     assert [(view.buttons.stream, view.buttons.rerun) for view in refused] == [(False, False)] * 2
+
+
+def test_what_a_window_shows_is_the_last_output_of_a_poll(page: gr.Blocks) -> None:
+    polls = [function for function in page.fns.values() if any(event == "tick" for _, event in function.targets)]
+    poll = max(polls, key=lambda function: len(function.outputs))
+    states = [isinstance(output, gr.State) for output in poll.outputs]
+    assert states == [False] * (len(states) - 1) + [True], "else an older reply could come after it"

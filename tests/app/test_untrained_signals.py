@@ -52,17 +52,17 @@ def test_thresholds_are_calibrated_on_the_videos_at_hand(
     batches = make_batches(split, checkpoint=folder, runs=tmp_path / "runs")
     batches = replace(batches, splits=read_splits([], [split]))
     *running, last = calibrate(context, batches, Cancellable(), None)
-    assert re.search(r"\d+ of 300 frames, \d+ of 25 runs", running[-1].buttons.progress)
-    assert (running[-1].buttons.start.interactive, running[-1].buttons.cancel.interactive) == (False, True)
-    assert (last.buttons.start.interactive, last.buttons.cancel.interactive) == (True, False)
-    said = last.buttons.progress
+    assert re.search(r"\d+ of 300 frames, \d+ of 25 runs", running[-1].progress)
+    assert (running[-1].start.interactive, running[-1].cancel.interactive) == (False, True)
+    assert (last.start.interactive, last.cancel.interactive) == (True, False)
+    said = last.progress
     assert "Calibrated on 1 video of split: the best of 25 points is speak " in said
     assert "points have this value" in said  # a random model is silent at many of them
     assert "There the model never speaks" in said
     assert last.speak in (0.05, 0.275, 0.5, 0.725, 0.95)
     assert last.update in (0.05, 0.275, 0.5, 0.725, 0.95)
     (refused,) = calibrate(context, replace(batches, splits={}), Cancellable(), None)
-    assert "no video at hand has a reference" in refused.buttons.progress
+    assert "no video at hand has a reference" in refused.progress
 
 
 def test_steps_are_proposed_by_the_model(context: AppContext) -> None:

@@ -1,8 +1,10 @@
 """The wiring of handlers that return views."""
 
+import ast
 import asyncio
 import threading
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from functools import partial
 from types import SimpleNamespace
 from typing import Any, NamedTuple
@@ -15,8 +17,10 @@ from gradio.queueing import Queue
 from gradio.server_messages import ProcessCompletedMessage
 from gradio.state_holder import SessionState, StateHolder
 
+from stepscope.app.controls.cancellable import WorkButtons
 from stepscope.app.controls.gradio_private import drop_hidden_progress
-from stepscope.app.controls.widgets import by_component, wire
+from stepscope.app.controls.run_inputs import ThresholdSliders
+from stepscope.app.controls.widgets import Updates, by_component, wire
 from stepscope.app.server import gradio_patches
 from stepscope.app.server.gradio_patches import (
     MAX_CHOSEN,
@@ -32,6 +36,7 @@ from stepscope.app.server.gradio_patches import (
 from stepscope.app.server.identity import current_user
 from stepscope.app.server.limits import MAX_BODY_BYTES
 from stepscope.app.style.colours import COLOURS
+from tests.support.paths import ROOT
 
 
 class Sliders(NamedTuple):
@@ -85,6 +90,49 @@ def test_a_page_calls_handlers_that_return_or_yield_views_and_those_that_ask_for
     assert picked.fn is not None
     _, _, event_index, _ = gr.helpers.special_args(picked.fn)
     assert event_index == 1, "Gradio finds that of a partial"
+
+
+@dataclass(frozen=True)
+class Form:
+    name: Any
+    sliders: Sliders
+
+
+def test_a_form_arrives_as_one_record_and_is_updated_by_name() -> None:
+    def scale(factor: int, seen: str, form: Form, request: gr.Request) -> Updates:
+        assert type(request) is gr.Request
+        return Updates(sliders=Updates(speak=factor * form.sliders.speak), status=f"{seen} {form.name}")
+
+    with gr.Blocks() as page:
+        seen, name, speak, update, status = (gr.Textbox() for _ in range(5))
+        form, button = Form(name, Sliders(speak, update)), gr.Button()
+        wire(button.click, partial(scale, 2), [seen, form], {"sliders": form.sliders, "status": status})
+        wire(button.click, lambda form: Updates(), form, {"status": status})
+    scaled, none = page.fns.values()
+    assert (list(scaled.inputs), list(scaled.outputs)) == ([seen, name, speak, update], [speak, update, status])
+    values, *_ = gr.helpers.special_args(scaled.fn, ["a", "b", 0.25, 0.5], gr.Request())
+    assert scaled.fn is not None
+    assert scaled.fn(*values) == {speak: 0.5, status: "a b"}
+    assert none.fn is not None
+    assert none.fn("b", 0.25, 0.5) == gr.skip(), "an empty value would be one of the component"
+    with pytest.raises(KeyError, match="stauts"):
+        by_component({"status": status}, Updates(stauts="x"))
+
+
+@pytest.mark.parametrize("folder", ["batch", "live"])
+def test_each_name_that_a_handler_updates_is_that_of_a_component(folder: str) -> None:
+    updated, named = set[str](), {*WorkButtons._fields, *ThresholdSliders._fields}
+    for path in (ROOT / "app" / folder).rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            match node:
+                case ast.Call(func=ast.Name(id="Updates")):
+                    updated |= {keyword.arg for keyword in node.keywords if keyword.arg is not None}
+                case ast.Dict():
+                    named |= {str(key.value) for key in node.keys if isinstance(key, ast.Constant)}
+                case ast.ClassDef(name=name) if name.endswith(("Form", "Selection")):
+                    named |= {ast.unparse(field.target) for field in node.body if isinstance(field, ast.AnnAssign)}
+    assert updated
+    assert updated <= named
 
 
 def test_an_event_with_hidden_progress_sets_the_status_of_no_component() -> None:

@@ -5,7 +5,7 @@ start, which shows the run.
 """
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -14,7 +14,15 @@ import gradio as gr
 
 from stepscope.app.batch.new_run import own_splits as adding
 from stepscope.app.controls import run_inputs
-from stepscope.app.controls.widgets import AT_ONCE, CHECK_QUEUE, make_status_line, wire
+from stepscope.app.controls.widgets import (
+    AT_ONCE,
+    CHECK_QUEUE,
+    Updates,
+    list_components,
+    list_parts,
+    make_status_line,
+    wire,
+)
 from stepscope.app.core.batch_context import FEATURES_FOLDER, BatchContext
 from stepscope.app.formatting import as_sentence
 from stepscope.app.player.views import status_line
@@ -35,19 +43,28 @@ DEVICES = ("auto", "cpu:1", "cpu:2", "cpu:4", "cuda", "cuda:0")
 """Offered devices; a local page accepts any value."""
 
 
-class FilledForm(NamedTuple):
-    """The status line and the entries of the form."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewRunForm:
+    """The settings of a new run."""
 
-    status: Any = gr.skip()
-    split: Any = gr.skip()
-    checkpoint: Any = gr.skip()
-    speak: Any = gr.skip()
-    update: Any = gr.skip()
-    strategy: Any = gr.skip()
-    devices: Any = gr.skip()
-    live: Any = gr.skip()
-    problem: Any = gr.skip()
-    """Why the last start was refused."""
+    split: Any
+    checkpoint: Any
+    speak: Any
+    update: Any
+    strategy: Any
+    devices: Any
+    live: Any
+    name: Any
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResultsForm:
+    """Results of another system, which become a run."""
+
+    split: Any
+    files: Any
+    name: Any
+    rule: run_inputs.RuleBoxes
 
 
 def make_work(
@@ -95,20 +112,20 @@ def list_checkpoints(batches: BatchContext) -> list[tuple[str, str]]:
     return [(own_name, own_checkpoint(batches)), *((name, name) for name in BUNDLED_CHECKPOINTS if name != own_name)]
 
 
-def show_rule(batches: BatchContext, checkpoint: str | None) -> run_inputs.ThresholdSliders:
+def show_rule(batches: BatchContext, checkpoint: str | None) -> Updates:
     """Show the sliders of the rule of a checkpoint. One that is not on this machine leaves them as they are."""
     chosen = (checkpoint or "").strip() or batches.work.checkpoint
     if chosen == batches.work.checkpoint:
         return run_inputs.show_sliders(batches.work.config.policy)
     if chosen not in BUNDLED_CHECKPOINTS and not (batches.takes_paths and Path(chosen).is_dir()):
-        return run_inputs.ThresholdSliders(gr.skip(), gr.skip(), gr.skip())
+        return Updates()
     try:
         return run_inputs.show_sliders(find_policy(find_policy_of(chosen) or "heads"))
     except EngineError:  # the start of a run names the problem
-        return run_inputs.ThresholdSliders(gr.skip(), gr.skip(), gr.skip())
+        return Updates()
 
 
-def use_settings(batches: BatchContext, name: str | None, devices: str) -> FilledForm:
+def use_settings(batches: BatchContext, name: str | None, devices: str) -> Updates:
     """Fill the form with the settings of a run; the status lists settings in which a new run would differ.
 
     The name does not change. ``devices`` change only if an entry of the list gives the devices of the run.
@@ -119,10 +136,10 @@ def use_settings(batches: BatchContext, name: str | None, devices: str) -> Fille
             raise ValueError("no run is shown; choose one")
         return _fill(batches, str(name), settings, devices)
     except (EngineError, ValueError, OSError) as error:
-        return FilledForm(status=status_line(as_sentence(error), is_problem=True))
+        return Updates(status=status_line(as_sentence(error), is_problem=True))
 
 
-def _fill(batches: BatchContext, name: str, settings: Mapping[str, Any], devices: str) -> FilledForm:
+def _fill(batches: BatchContext, name: str, settings: Mapping[str, Any], devices: str) -> Updates:
     source, split = Provenance.of_settings(name, settings), batches.split_of(settings)
     speak, update = (source.threshold(head) for head in ("speak", "update"))
     if not source.checkpoint or speak is None or update is None:
@@ -133,9 +150,8 @@ def _fill(batches: BatchContext, name: str, settings: Mapping[str, Any], devices
     strategy = with_defaults(settings)["config"]["context_strategy"]
     work = make_work(batches, checkpoint, speak, update, live=live, strategy=strategy)
     differences = _describe_differences(split, work, settings, devices)
-    return FilledForm(
+    view = Updates(
         status=status_line(f"The form has the settings of {name}{differences}.", is_problem=bool(differences)),
-        split=next((key for key, known in batches.splits.items() if known is split), gr.skip()),
         checkpoint=checkpoint,
         speak=speak,
         update=update,
@@ -144,6 +160,8 @@ def _fill(batches: BatchContext, name: str, settings: Mapping[str, Any], devices
         live=live,
         problem=status_line(""),
     )
+    named = next((key for key, known in batches.splits.items() if known is split), None)
+    return view if named is None else Updates(view, split=named)
 
 
 def _describe_differences(split: Split | None, work: WorkerConfig, settings: Mapping[str, Any], devices: str) -> str:
@@ -173,27 +191,22 @@ OPEN_FORM_JS: Final = "() => { document.dispatchEvent(new CustomEvent('stepscope
 
 
 class FormPanel(NamedTuple):
-    """The form of a new run."""
+    """The forms of a new run and of results, their buttons, and why the last start or import was refused."""
 
-    entries: list[Any]
-    """The inputs of ``app.batch.new_run.start.start``, in order."""
-    split: Any
-    speak: Any
-    update: Any
-    devices: Any
-    name: Any
+    entries: NewRunForm
     start: Any
-    problem: Any
-    """Why the last start or import was refused."""
-    results: Any
-    rule: run_inputs.RuleBoxes
+    results: ResultsForm
     import_results: Any
+    problem: Any
 
 
-def make_form_panel(batches: BatchContext, *, runs: Any, use: Any, status: Any, here: Any) -> FormPanel:
-    """Lay out the form of a new run; wire its splits, and the button ``use`` of the shown settings."""
+def make_form_panel(batches: BatchContext, *, runs: Any, use: Any, status: Any, views: Any, here: Any) -> FormPanel:
+    """Lay out the form of a new run; wire its splits, and the button ``use`` of the shown settings.
+
+    An import of annotations opens the tab *Split* of ``views``.
+    """
     with gr.Column(scale=3, min_width=200, elem_classes="setup", elem_id="new_run"):
-        split = _make_split(batches, status=status, here=here)
+        split = _make_split(batches, status=status, views=views, here=here)
         checkpoint = gr.Dropdown(
             list_checkpoints(batches),
             value=own_checkpoint(batches),
@@ -228,18 +241,27 @@ def make_form_panel(batches: BatchContext, *, runs: Any, use: Any, status: Any, 
             )
             rule = run_inputs.make_rule_boxes("import")
             import_results = gr.Button("Import", min_width=80, elem_id="import_results")
-    speak, update, _ = sliders
-    entries = [split, checkpoint, speak, update, strategy, devices, live, name]
-    changes = [entry.change for entry in [*entries, results, *rule]]
+    entries = NewRunForm(
+        split=split,
+        checkpoint=checkpoint,
+        speak=sliders.speak,
+        update=sliders.update,
+        strategy=strategy,
+        devices=devices,
+        live=live,
+        name=name,
+    )
+    imported = ResultsForm(split=split, files=results, name=name, rule=rule)
+    changes = [entry.change for entry in dict.fromkeys(list_components((entries, imported)))]
     gr.on(changes, None, None, problem, js="() => ''", api_visibility="private")  # the refusal was of another form
-    filled = FilledForm(status, split, checkpoint, speak, update, strategy, devices, live, problem)
+    filled = {**(list_parts(entries) or {}), "status": status, "problem": problem}
     wire(checkpoint.change, partial(show_rule, batches), checkpoint, sliders, **AT_ONCE)
     wire(use.click, partial(use_settings, batches), [runs, devices], filled, **AT_ONCE)
     use.click(None, None, None, js=OPEN_FORM_JS, api_visibility="private")
-    return FormPanel(entries, split, speak, update, devices, name, start, problem, results, rule, import_results)
+    return FormPanel(entries, start, imported, import_results, problem)
 
 
-def _make_split(batches: BatchContext, *, status: Any, here: Any) -> Any:
+def _make_split(batches: BatchContext, *, status: Any, views: Any, here: Any) -> Any:
     """Return the dropdown of the splits, listed when the tab ``here`` is opened, above a box for another one."""
     split = gr.Dropdown(list(batches.listed_splits()), label="Split", interactive=True, elem_id="split")
     with gr.Accordion("Another split", open=False, elem_id="another_split"):
@@ -250,8 +272,20 @@ def _make_split(batches: BatchContext, *, status: Any, here: Any) -> Any:
             visible=batches.takes_paths,
             elem_id="split_path",
         )
-        split_file = gr.File(label="or upload: manifest, DST, ProAssist", height=130, elem_id="split_file")
-    wire(path.submit, partial(adding.add_path, batches), path, (status, split), **CHECK_QUEUE)
-    wire(split_file.upload, partial(adding.add_file, batches), split_file, (status, split), **CHECK_QUEUE)
+        files = gr.File(
+            label="or upload: split or annotations",
+            file_count="multiple",
+            height=130,
+            elem_id="split_file",
+        )
+        draws = gr.Checkbox(
+            label="Draw missing videos",
+            info="of annotated segments: a card with the step's name",
+            elem_id="split_draws",
+        )
+    added = {"status": status, "split": split, "views": views}
+    wire(path.submit, partial(adding.add_path, batches), [path, draws], added, **CHECK_QUEUE)
+    read = wire(files.upload, partial(adding.add_files, batches), [files, draws], added, **CHECK_QUEUE)
+    read.then(lambda: None, None, files, **AT_ONCE)  # the next files are of another split
     here.select(lambda: gr.Dropdown(choices=list(batches.listed_splits())), None, split, **AT_ONCE)
     return split

@@ -6,8 +6,9 @@ so that its runs can be opened after a restart; its vocabulary, uploaded after i
 """
 
 import os
+import shutil
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, MutableMapping
+from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -16,18 +17,23 @@ from typing import Any, Final
 
 import gradio as gr
 
+from stepscope.app.batch.new_run.annotated import find_annotations, list_drawn, make_samples, name_drawn
+from stepscope.app.controls.widgets import Updates
 from stepscope.app.core.batch_context import SPLITS_FOLDER, BatchContext
 from stepscope.app.core.places import read_owner
 from stepscope.app.core.references import check_size, check_turns
 from stepscope.app.formatting import as_sentence
 from stepscope.app.player.views import status_line
 from stepscope.app.server.identity import current_user
+from stepscope.engine.errors import EngineError
 from stepscope.engine.io.files import atomic_write, digest_file, strip_text
 from stepscope.engine.plurals import format_count
-from stepscope.eval.data.loading import read_split
+from stepscope.eval.data.loading import VideoFolder, read_split
 from stepscope.eval.data.samples import InvalidSample, Sample, Split
 from stepscope.eval.data.vocabulary import ENDING, read_vocabulary
 from stepscope.eval.data.writers import write_samples
+from stepscope.eval.datasets.reading import UnknownFormError
+from stepscope.eval.datasets.segments import Annotations
 from stepscope.eval.runs.folder import OWNER
 
 MAX_ADDED: Final = 50
@@ -36,17 +42,70 @@ MAX_ADDED: Final = 50
 _ADDING: Final = Lock()
 
 
-def add_upload(batches: BatchContext, upload: Path) -> str:
-    """Add an uploaded split and return its name.
+def add_upload(batches: BatchContext, uploads: Sequence[Path], *, draws: bool = False) -> tuple[str, str]:
+    """Add an uploaded split, or one of uploaded annotations; return its name, and what was read of annotations.
 
-    Raises ``ValueError`` if the file is not a split, has the name of a different one, or none of the page's videos.
+    Raises ``ValueError`` if the files are none, have the name of a different one, or none of the page's videos.
     """
-    check_size(upload)
-    splits, folder = batches.splits, batches.runs / SPLITS_FOLDER
-    kept = folder / f"{upload.stem}.json"
-    source = _read(upload)
+    for upload in uploads:
+        check_size(upload)
+    source = _read_any(uploads)
+    if isinstance(source, Annotations):
+        return _add_annotated(batches, source, uploads, draws=draws)
     origin = {"reference_writer": source.reference_writer} if source.reference_writer else {}
     entries = tuple(_with_known_videos(source.entries, batches.listed_splits()))
+    return _keep(batches, uploads[0], entries, origin), ""
+
+
+def _read_any(files: Sequence[Path]) -> Annotations | Split:
+    """Return the split of a file, or the annotations of files. Raises ``ValueError`` for files of another form."""
+    problem = None
+    if len(files) == 1:
+        try:
+            return _read(files[0])
+        except ValueError as error:
+            problem = error
+        if problem.__cause__ is not None and files[0].suffix in (".json", ".jsonl"):  # it is no JSON
+            raise problem
+    try:
+        return find_annotations(files)
+    except ValueError as error:
+        is_unknown = isinstance(error.__cause__, UnknownFormError)
+        if problem is None or problem.__cause__ is not None or not is_unknown:
+            raise
+    raise problem  # a split with unusable records
+
+
+def _add_annotated(
+    batches: BatchContext,
+    found: Annotations,
+    files: Sequence[Path],
+    *,
+    draws: bool,
+    videos: VideoFolder | None = None,
+) -> tuple[str, str]:
+    """Add the split of annotations under the name of their first file; return the name, and what was read."""
+    kept = batches.runs / SPLITS_FOLDER / f"{files[0].stem}.json"
+    drawn = name_drawn(kept, files)
+    try:
+        made = make_samples(found, batches.listed_splits(), videos=videos, draw_in=drawn if draws else None)
+        invalid = (InvalidSample(video_id=name, reason=f"{name}: {why}") for name, why in made.problems.items())
+        origin = {"annotations": made.provenance()}
+        return _keep(batches, files[0], (*made.samples, *invalid), origin), made.describe()
+    finally:
+        if kept.stem not in batches.splits or drawn.resolve() not in list_drawn(batches.splits[kept.stem]):  # refused
+            shutil.rmtree(drawn, ignore_errors=True)
+
+
+def _keep(
+    batches: BatchContext,
+    upload: Path,
+    entries: tuple[Sample | InvalidSample, ...],
+    origin: Mapping[str, Any],
+) -> str:
+    """Store the samples of an upload as a manifest, for all windows; return the name of the split."""
+    splits, folder = batches.splits, batches.runs / SPLITS_FOLDER
+    kept = folder / f"{upload.stem}.json"
     samples = [entry for entry in entries if isinstance(entry, Sample)]
     if not samples:
         raise ValueError(f"{upload}: {next(e.reason for e in entries if isinstance(e, InvalidSample))}")
@@ -56,16 +115,16 @@ def add_upload(batches: BatchContext, upload: Path) -> str:
     with TemporaryDirectory(dir=folder) as written:
         write_samples(Path(written, kept.name), samples, file_format="manifest", provenance=origin)  # slow if large
         with _ADDING:
-            if upload.stem in splits and splits[upload.stem].entries != entries:  # it may be in use in another window
-                raise ValueError(f"{upload}: the page has another split called {upload.stem}; rename the file")
-            if kept.exists() and upload.stem not in splits:  # it could not be read when the page started
-                raise ValueError(f"{upload}: the page keeps an unreadable split called {upload.stem}; rename the file")
+            if kept.stem in splits and splits[kept.stem].entries != entries:  # it may be in use in another window
+                raise ValueError(f"{upload}: the page has another split called {kept.stem}; rename the file")
+            if kept.exists() and kept.stem not in splits:  # it could not be read when the page started
+                raise ValueError(f"{upload}: the page keeps an unreadable split called {kept.stem}; rename the file")
             if not kept.exists():
                 _make_room(batches, folder)
             os.replace(Path(written, kept.name), kept)
             batches.recent.own_split(kept, current_user.get())
-            splits[upload.stem] = Split(path=kept, entries=entries, digest=digest_file(kept), provenance=origin)
-    return upload.stem
+            splits[kept.stem] = Split(path=kept, entries=entries, digest=digest_file(kept), provenance=origin)
+    return kept.stem
 
 
 def _make_room(batches: BatchContext, folder: Path) -> None:
@@ -83,7 +142,9 @@ def _make_room(batches: BatchContext, folder: Path) -> None:
     oldest = next(path for path in unused if owners[path] == user)
     for path in (oldest, oldest.with_name(oldest.stem + ENDING), oldest.with_suffix(OWNER)):
         path.unlink(missing_ok=True)
-    batches.splits.pop(oldest.stem, None)
+    removed = batches.splits.pop(oldest.stem, None)
+    for drawn in () if removed is None else list_drawn(removed):
+        shutil.rmtree(drawn, ignore_errors=True)
 
 
 def add_vocabulary(splits: Mapping[str, Split], upload: Path, *, folder: Path) -> str:
@@ -162,8 +223,8 @@ def _with_known_videos(
         )
 
 
-def add_path(batches: BatchContext, typed: str | None) -> tuple[Any, Any]:
-    """Add the split at a path, or read it again; return the status line and the choices of splits."""
+def add_path(batches: BatchContext, typed: str | None, draws: bool = False) -> Updates:
+    """Add the split at a path, or read it again; show the status and the choices of splits."""
     try:
         if not batches.takes_paths:
             raise ValueError("this page accepts no paths; upload the split")
@@ -172,32 +233,40 @@ def add_path(batches: BatchContext, typed: str | None) -> tuple[Any, Any]:
             raise ValueError("the path is empty; enter that of a manifest, DST training JSON or ProAssist JSONL")
         if path.is_file():
             check_size(path)
-        split = _read(path)
+        source = _read_any([path])
+        if isinstance(source, Annotations):
+            beside = VideoFolder(path.parent)
+            return _show(batches, *_add_annotated(batches, source, [path], draws=draws, videos=beside))
         if path.stem in splits and splits[path.stem].path.resolve() != path.resolve():
             raise ValueError(f"{path}: the page has another split called {path.stem}; rename the file")
-        splits[path.stem] = split
+        splits[path.stem] = source
         return _show(batches, path.stem)
-    except (ValueError, OSError) as error:
-        return status_line(as_sentence(error), is_problem=True), gr.skip()
+    except (EngineError, ValueError, OSError) as error:
+        return Updates(status=status_line(as_sentence(error), is_problem=True))
 
 
-def add_file(batches: BatchContext, upload: str | None) -> tuple[Any, Any]:
-    """Add an uploaded split, or the vocabulary of one; return as ``add_path``."""
-    if upload is None:
-        return gr.skip(), gr.skip()
+def add_files(batches: BatchContext, uploads: Sequence[str] | None, draws: bool = False) -> Updates:
+    """Add an uploaded split, the vocabulary of one, or a split of annotations; show as ``add_path``."""
+    files = [Path(upload) for upload in uploads or ()]
+    if not files:
+        return Updates()
     try:
         folder = batches.runs / SPLITS_FOLDER
-        if upload.endswith(ENDING):
-            name = add_vocabulary(batches.splits, Path(upload), folder=folder)
-            return status_line(f"The split “{name}” has this vocabulary now."), gr.skip()
-        return _show(batches, add_upload(batches, Path(upload)))
-    except (ValueError, OSError) as error:
-        return status_line(as_sentence(error), is_problem=True), gr.skip()
+        if len(files) == 1 and files[0].name.endswith(ENDING):
+            name = add_vocabulary(batches.splits, files[0], folder=folder)
+            return Updates(status=status_line(f"The split “{name}” has this vocabulary now."))
+        return _show(batches, *add_upload(batches, files, draws=draws))
+    except (EngineError, ValueError, OSError) as error:
+        return Updates(status=status_line(as_sentence(error), is_problem=True))
 
 
-def _show(batches: BatchContext, name: str) -> tuple[Any, Any]:
+def _show(batches: BatchContext, name: str, read: str = "") -> Updates:
+    """Show the chosen split ``name``, and if it has annotations what was read, with its videos."""
     split = batches.splits[name]
     bad = [entry for entry in split.entries if isinstance(entry, InvalidSample)]
     said = f"The split “{name}” has {format_count(len(split.samples), 'video')}."
+    said += f" {read}." if read else ""
     said += f" Unusable records: {len(bad)}; the first: {bad[0].reason}." if bad else ""
-    return status_line(said, is_problem=bool(bad)), gr.Dropdown(choices=list(batches.listed_splits()), value=name)
+    choices = gr.Dropdown(choices=list(batches.listed_splits()), value=name)
+    view = Updates(status=status_line(said, is_problem=bool(bad)), split=choices)
+    return Updates(view, views=gr.Tabs(selected="Split")) if read else view

@@ -1,75 +1,57 @@
 """The start of a batch run, or of an import of result files: the form becomes a job of the queue."""
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
 import gradio as gr
 
-from stepscope.app.batch.new_run.form import DEVICES, make_work
-from stepscope.app.batch.runs.handlers import BatchView, show
+from stepscope.app.batch.new_run.form import DEVICES, NewRunForm, ResultsForm, make_work
+from stepscope.app.batch.runs.handlers import show
+from stepscope.app.batch.selection import Selection
 from stepscope.app.controls.run_inputs import read_rule
+from stepscope.app.controls.widgets import Updates
 from stepscope.app.core.batch_context import BatchContext
 from stepscope.app.core.job_queue import Job
 from stepscope.app.core.references import MAX_RESULT_BYTES, check_size
-from stepscope.app.core.results import VideoFilter
 from stepscope.app.formatting import as_sentence, name_files
 from stepscope.app.player.views import status_line
 from stepscope.app.review_store.database import SQLITE_ENDINGS
-from stepscope.engine.config import ContextStrategy
 from stepscope.engine.errors import EngineError
 from stepscope.eval.runs.batch import build_run_settings, parse_devices
 from stepscope.eval.runs.folder import IDENTITY, RunFolder
 from stepscope.eval.runs.imports.import_results import FoundResults, find_results
-from stepscope.eval.runs.imports.system_output import SignalRule
 from stepscope.eval.runs.output_folder import FolderRefusedError, find_changed_settings
 from stepscope.eval.runs.pools.ray_pool import is_cluster
-from stepscope.eval.runs.worker_messages import WorkerConfig
 
 NAME_CHARACTERS: Final = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")
 MAX_NAME_CHARS: Final = 80
 
 
-def start(
-    batches: BatchContext,
-    split: str | None,
-    checkpoint: str | None,
-    speak: Any,
-    update: Any,
-    strategy: ContextStrategy | None,
-    devices: str,
-    live: bool,
-    name: str | None,
-    order: str | VideoFilter,
-) -> BatchView:
+def start(batches: BatchContext, form: NewRunForm, selection: Selection) -> Updates:
     """Queue a run, or continue an existing one with the same settings; show it.
 
     A refusal appears below the form: the status line belongs to the shown run.
     """
     try:
-        work = make_work(batches, checkpoint, speak, update, live=live, strategy=strategy)
-        job = _make_job(batches, split, work, devices, (name or "").strip())
+        job = _make_job(batches, form)
         batches.jobs.submit(job)
     except (EngineError, ValueError, OSError) as error:
-        return BatchView(problem=status_line(as_sentence(error), is_problem=True))
-    return _show_queued(batches, job, order)
+        return Updates(problem=status_line(as_sentence(error), is_problem=True))
+    return _show_queued(batches, job, selection)
 
 
-def _show_queued(batches: BatchContext, job: Job, order: str | VideoFilter) -> BatchView:
-    view = show(batches, job.name, order)
+def _show_queued(batches: BatchContext, job: Job, selection: Selection) -> Updates:
+    view = show(batches, replace(selection, run=job.name))
     # the job may be refused by now; the next tick then finds a change, and shows the reason
-    return view._replace(shown=view.shown._replace(state="waiting"), problem=status_line(""))
+    return Updates(view, shown=view.shown._replace(state="waiting"), problem=status_line(""))
 
 
-def _make_job(
-    batches: BatchContext,
-    split: str | None,
-    work: WorkerConfig,
-    devices: str,
-    name: str,
-) -> Job:
-    chosen = batches.splits.get(split or "")
+def _make_job(batches: BatchContext, form: NewRunForm) -> Job:
+    work = make_work(batches, form.checkpoint, form.speak, form.update, live=form.live, strategy=form.strategy)
+    chosen, devices = batches.splits.get(form.split or ""), form.devices
     if chosen is None:
         raise ValueError("no split is chosen; choose one")
     if devices not in DEVICES and not batches.takes_paths:
@@ -78,7 +60,7 @@ def _make_job(
     settings = None if is_cluster(devices) else build_run_settings(chosen, work, parse_devices(devices))
     if same is None and settings is not None:  # connecting to the cluster would block the page
         same = _find_same(batches, settings)
-    name = check_name(name or same or "", default=str(split))
+    name = check_name((form.name or "").strip() or same or "", default=str(form.split))
     folder = batches.runs / name
     if settings is not None:
         _check_folder(folder, settings)
@@ -121,71 +103,57 @@ def _find_same(batches: BatchContext, settings: Mapping[str, Any]) -> str | None
     return None
 
 
-def import_files(
-    batches: BatchContext,
-    split: str | None,
-    files: Sequence[str] | None,
-    name: str | None,
-    signal: str | None,
-    policy: str,
-    threshold: str | None,
-    order: str | VideoFilter,
-) -> BatchView:
+def import_files(batches: BatchContext, form: ResultsForm, selection: Selection) -> Updates:
     """Queue the import of uploaded result files as a run, and show it; with a threshold, a signal decides by a rule.
 
     Files of no known form, or of no video of the split, are refused below the boxes, and nothing is written.
     """
-    paths = [Path(path) for path in files or ()]
     try:
-        job = _make_import(batches, split, paths, (name or "").strip(), read_rule(signal, policy, threshold))
+        job = _make_import(batches, form)
         batches.jobs.submit(job)
     except (ValueError, OSError) as error:
-        return BatchView(problem=_describe(batches, paths, str(error)))
-    return _show_queued(batches, job, order)
+        return Updates(problem=_describe(batches, form, str(error)))
+    return _show_queued(batches, job, selection)
 
 
-def check_files(batches: BatchContext, split: str | None, files: Sequence[str] | None) -> tuple[Any, Any]:
-    """Check uploaded files for the chosen split; return a problem, and the choices of signals that may decide."""
-    paths = [Path(path) for path in files or ()]
+def check_files(batches: BatchContext, form: ResultsForm) -> Updates:
+    """Check uploaded files for the chosen split; show a problem, and the choices of signals that may decide."""
     try:
-        found = _find(batches, split, paths)
+        found = _find(batches, form)
     except (ValueError, OSError) as error:
-        return _describe(batches, paths, str(error)), gr.skip()
-    deciding = list(dict.fromkeys(name for _, form in found.by_video.values() for name in form.deciding))
+        return Updates(problem=_describe(batches, form, str(error)))
+    deciding = list(dict.fromkeys(name for _, source in found.by_video.values() for name in source.deciding))
     first = next(iter(found.problems.values()), "")
     more = f", and {len(found.problems) - 1} more; the others can be imported" if len(found.problems) > 1 else ""
-    problem = _describe(batches, paths, f"{first}{more}") if first else status_line("")
-    return problem, gr.Dropdown(choices=deciding, value=next(iter(deciding), None))
+    problem = _describe(batches, form, f"{first}{more}") if first else status_line("")
+    return Updates(problem=problem, signal=gr.Dropdown(choices=deciding, value=next(iter(deciding), None)))
 
 
-def _find(batches: BatchContext, split: str | None, files: Sequence[Path]) -> FoundResults:
-    chosen = batches.splits.get(split or "")
+def _find(batches: BatchContext, form: ResultsForm) -> FoundResults:
+    chosen = batches.splits.get(form.split or "")
     if chosen is None:
         raise ValueError("no split is chosen; choose that of the results")
-    if not files:
+    if not form.files:
         raise ValueError("there are no result files; choose some")
+    files = [Path(path) for path in form.files]
     for path in files:
         check_size(path, limit=MAX_RESULT_BYTES)
     return find_results(files, chosen)
 
 
-def _describe(batches: BatchContext, files: Sequence[Path], problem: str) -> Any:
-    splits = [known.path for known in batches.splits.values()]
-    return status_line(as_sentence(name_files(problem, [*files, *splits])), is_problem=True)
+def _describe(batches: BatchContext, form: ResultsForm, problem: str) -> Any:
+    files = [*map(Path, form.files or ()), *(known.path for known in batches.splits.values())]
+    return status_line(as_sentence(name_files(problem, files)), is_problem=True)
 
 
-def _make_import(
-    batches: BatchContext, split: str | None, files: Sequence[Path], name: str, rule: SignalRule | None
-) -> Job:
-    _find(batches, split, files)
-    name = check_name(name, default=f"{split}-{files[0].stem}")
+def _make_import(batches: BatchContext, form: ResultsForm) -> Job:
+    rule = read_rule(**form.rule._asdict())
+    _find(batches, form)
+    files = tuple(map(Path, form.files))
+    name = check_name((form.name or "").strip(), default=f"{form.split}-{files[0].stem}")
     folder = batches.runs / name
     if folder.exists():
         raise ValueError(f"there is a run called {name} already; enter another name")
     return Job(
-        folder=folder,
-        split=batches.splits[split or ""],
-        results=tuple(files),
-        rule=rule,
-        scoring=batches.scoring_of({}),
+        folder=folder, split=batches.splits[form.split], results=files, rule=rule, scoring=batches.scoring_of({})
     )

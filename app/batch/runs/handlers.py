@@ -11,6 +11,8 @@ from typing import Any, Final, NamedTuple
 import gradio as gr
 
 from stepscope.app.batch.runs.panel import TABLES, draw_provenance, has_table
+from stepscope.app.batch.selection import Selection, make_filter
+from stepscope.app.controls.widgets import Updates
 from stepscope.app.core.batch_context import BatchContext
 from stepscope.app.core.job_queue import Job
 from stepscope.app.core.results import (
@@ -38,18 +40,10 @@ from stepscope.eval.runs.imports.import_results import NO_RESULT_FILE, list_miss
 from stepscope.eval.runs.worker_messages import Progress, WorkerStatus, WorkerUsage
 
 
-def draw_job(name: str, job: Job | None) -> str:
-    """Return the progress of a run as HTML, after its mark; without a job, or one that is over, the mark alone."""
+def draw_job(job: Job | None) -> str:
+    """Return the progress of a run as HTML; empty without a job, and for one that is over."""
     progress = job.progress if job is not None and not job.is_over else None
-    return draw_mark(name, job) + (draw_progress(progress) if progress is not None else "")
-
-
-def draw_mark(name: str, job: Job | None) -> str:
-    """Return a hidden element with the name and state of a run.
-
-    The browser sends it back with each poll: so the server knows what is rendered, in whichever order replies came.
-    """
-    return render("run_mark", name=name, state=job.state if job is not None else "")
+    return draw_progress(progress) if progress is not None else ""
 
 
 def describe_status(batches: BatchContext, name: str, job: Job | None, results: Results) -> tuple[str, bool]:
@@ -159,63 +153,41 @@ def _usage_words(usage: WorkerUsage) -> str:
 
 
 class ShownRun(NamedTuple):
-    """The last state that a window received, to send only changes."""
+    """What a window shows, to send only changes: what the last reply to it had, in whichever order they were asked."""
 
     name: str | None = None
     state: str = ""
     num_rows: int = 0
-    order: str | VideoFilter = ""
+    order: VideoFilter | None = None
 
 
-class BatchView(NamedTuple):
-    """The outputs of the tab."""
-
-    shown: Any = gr.skip()
-    status: Any = gr.skip()
-    progress: Any = gr.skip()
-    runs: Any = gr.skip()
-    videos: Any = gr.skip()
-    corpus: Any = gr.skip()
-    cancel: Any = gr.skip()
-    use: Any = gr.skip()
-    score: Any = gr.skip()
-    videos_csv: Any = gr.skip()
-    columns_csv: Any = gr.skip()
-    metrics_json: Any = gr.skip()
-    charts_json: Any = gr.skip()
-    traces_csv: Any = gr.skip()
-    provenance_json: Any = gr.skip()
-    diagnosis_csv: Any = gr.skip()
-    origin: Any = gr.skip()
-    timer: Any = gr.skip()
-    problem: Any = gr.skip()
-
-
-def cancel(batches: BatchContext, name: str | None, order: str | VideoFilter) -> BatchView:
+def cancel(batches: BatchContext, selection: Selection) -> Updates:
     """Cancel the shown run; finished videos are kept."""
-    if name is not None:
-        batches.jobs.cancel(name)
-    return show(batches, name, order)
+    if selection.run is not None:
+        batches.jobs.cancel(selection.run)
+    return show(batches, selection)
 
 
-def score(batches: BatchContext, name: str | None, order: str | VideoFilter) -> BatchView:
+def score(batches: BatchContext, selection: Selection) -> Updates:
     """Score the shown run, which was recorded; without a reference the status names the remedy."""
     try:
-        batches.jobs.submit(make_score_job(batches, name))
+        batches.jobs.submit(make_score_job(batches, selection.run))
     except ValueError as error:
-        return BatchView(status=status_line(as_sentence(error), is_problem=True))
-    return show(batches, name, order)
+        return Updates(status=status_line(as_sentence(error), is_problem=True))
+    return show(batches, selection)
 
 
 NO_SUCH_VIDEO: Final = " None of them is chosen: change Videos, Only videos with, or Slice."
 
 
-def show(batches: BatchContext, name: str | None, order: str | VideoFilter) -> BatchView:
+def show(batches: BatchContext, selection: Selection) -> Updates:
     """Show the current state of a run."""
+    name, order = selection.run, make_filter(batches, selection)
     names = batches.listed_runs(name)
     runs = gr.Dropdown(choices=names, value=name if name in names else None)
     if name not in names:
-        return _view(Results(), order, {})._replace(
+        return Updates(
+            _view(Results(), order, {}),
             shown=ShownRun(order=order),
             status=status_line(
                 "Choose a split and press Start, or choose a run." if names else "Choose a split, press Start."
@@ -233,10 +205,11 @@ def show(batches: BatchContext, name: str | None, order: str | VideoFilter) -> B
     view = _view(results, order, batches.video_names(name))
     if results.rows and not view.videos["data"]:
         words += NO_SUCH_VIDEO
-    return view._replace(
+    return Updates(
+        view,
         shown=_shown_run(name, last, order),
         status=status_line(words, is_problem=is_problem),
-        progress=draw_job(name, last),
+        progress=draw_job(last),
         runs=runs,
         cancel=gr.Button(interactive=job is not None and not job.is_over),
         score=gr.Button(interactive=(job is None or job.is_over) and _is_recorded(batches, name)),
@@ -244,33 +217,30 @@ def show(batches: BatchContext, name: str | None, order: str | VideoFilter) -> B
     )
 
 
-def tick(
-    batches: BatchContext, shown: ShownRun, rendered: str | None, name: str | None, order: str | VideoFilter
-) -> BatchView:
-    """Show the changes since the last reply to the window; everything if the page has rendered something else.
+def tick(batches: BatchContext, shown: ShownRun, selection: Selection) -> Updates:
+    """Show the changes since ``shown``, the last reply to the window.
 
-    ``shown`` is the last reply to the window; ``rendered`` the progress on the screen, which may be of an earlier one.
-    The chosen run ``name`` is never set: the reply may arrive after the user has chosen a different run.
+    The chosen run is never set: the reply may arrive after the user has chosen a different run.
     """
+    name = selection.run
     if name is None:
-        return BatchView()
+        return Updates()
     job = batches.jobs.find(name)
-    now = _shown_run(name, job, order)
-    is_rendered = (rendered or "").startswith(draw_mark(name, job))
-    if is_rendered and shown.name not in (None, name):
-        # The page sent this before the reply to Start or to a choice arrived: that shows the other run
-        return BatchView(shown=ShownRun(name=name))
+    now = _shown_run(name, job, make_filter(batches, selection))
+    if shown.name not in (None, name):
+        # The page may have sent this before the reply to Start or to a choice arrived: the next poll shows which
+        return Updates(shown=ShownRun(name=name))
     if job is None or job.is_over:
         is_same = now == shown
     else:  # a few rows more are not worth a new table
         is_few = abs(now.num_rows - shown.num_rows) < max(1, shown.num_rows // 50)
         is_same = is_few and now._replace(num_rows=shown.num_rows) == shown
-    if is_rendered and is_same:
-        return BatchView() if job is None or job.is_over else BatchView(**_live_outputs(batches, job))
-    view = show(batches, name, order)._replace(runs=gr.Dropdown(choices=batches.listed_runs(name)))
+    if is_same:
+        return Updates() if job is None or job.is_over else _live_outputs(batches, job)
+    view = Updates(show(batches, selection), runs=gr.Dropdown(choices=batches.listed_runs(name)))
     if job is not None and job.state == "refused" and shown.name == name and shown.state in ("waiting", "running"):
         status = status_line(as_sentence(job.problem), is_problem=True)  # only in windows that saw it queued
-        return view._replace(status=status)
+        return Updates(view, status=status)
     return view
 
 
@@ -287,12 +257,12 @@ def _is_recorded(batches: BatchContext, name: str) -> bool:
         return False
 
 
-def _live_outputs(batches: BatchContext, job: Job) -> dict[str, Any]:
+def _live_outputs(batches: BatchContext, job: Job) -> Updates:
     words, is_problem = describe_status(batches, job.name, job, Results())
-    return {"status": status_line(words, is_problem=is_problem), "progress": draw_job(job.name, job)}
+    return Updates(status=status_line(words, is_problem=is_problem), progress=draw_job(job))
 
 
-def _shown_run(name: str | None, job: Job | None, order: str | VideoFilter) -> ShownRun:
+def _shown_run(name: str, job: Job | None, order: VideoFilter) -> ShownRun:
     return ShownRun(name=name, state=job.state if job else "", num_rows=len(job.rows) if job else 0, order=order)
 
 
@@ -306,16 +276,15 @@ def _results(batches: BatchContext, name: str, job: Job | None) -> Results:
     return Results(rows=list(job.rows.values()))
 
 
-def _view(results: Results, order: str | VideoFilter, names: Mapping[str, str]) -> BatchView:
-    return BatchView(
-        videos=score_table(HEADERS, video_table(results.rows, order, names)),
-        corpus=draw_corpus(results.metrics),
-    )
+def _view(results: Results, order: VideoFilter, names: Mapping[str, str]) -> Updates:
+    table = score_table(HEADERS, video_table(results.rows, order, names))
+    return Updates(videos=table, corpus=draw_corpus(results.metrics))
 
 
-def enter(batches: BatchContext, name: str | None, order: str | VideoFilter) -> BatchView:
+def enter(batches: BatchContext, selection: Selection) -> Updates:
     """Show the chosen run, else the newest with scores, and start polling; called when the tab is opened."""
-    return show(batches, name or batches.newest_run(), order)._replace(timer=gr.Timer(active=True))
+    chosen = replace(selection, run=selection.run or batches.newest_run())
+    return Updates(show(batches, chosen), timer=gr.Timer(active=True))
 
 
 def leave() -> Any:
@@ -355,11 +324,11 @@ def make_score_job(batches: BatchContext, name: str | None) -> Job:
 
 
 def step_video(
-    context: AppContext, batches: BatchContext, live: LiveRun | None, name: str | None, chosen: VideoFilter, *, by: int
+    context: AppContext, batches: BatchContext, live: LiveRun | None, selection: Selection, *, by: int
 ) -> PlayerView:
     """Show the next (1) or previous (-1) video of the player's run at its worst moment.
 
-    ``chosen`` are the videos and the order of the table of the run ``name``; another run has all, as in its split.
+    The ``selection`` is that of the table; a run that is not shown there has all videos, as in its split.
     """
     run = live.run if live is not None else None
     shown = run.name or run.kept_as if run is not None else ""
@@ -369,7 +338,7 @@ def step_video(
         rows = read_results(batches.folder(shown)).rows or batches.recorded_rows(shown)
     except (ValueError, OSError) as error:
         return opening.refuse(error)
-    listed = choose_rows(rows, chosen if shown == name else "")
+    listed = choose_rows(rows, make_filter(batches, selection) if shown == selection.run else "")
     ids = [str(row["video_id"]) for row in listed if row["error"] in ("", *UNSCORED)]
     at = ids.index(run.clip.name) + by if run.clip.name in ids else 0
     if not 0 <= at < len(ids):

@@ -3,17 +3,17 @@
 from collections.abc import Generator
 from dataclasses import replace
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import gradio as gr
 
 from stepscope.app.batch.sweeps.folders import PlannedSweep, place_sweep
-from stepscope.app.batch.sweeps.handlers import (
+from stepscope.app.batch.sweeps.tab import (
     CANCELLED,
     run_planned,
 )
 from stepscope.app.controls.cancellable import WorkButtons, show_ended, wire_work
-from stepscope.app.controls.widgets import PREVIEW_THRESHOLDS_JS, SWEEP_QUEUE
+from stepscope.app.controls.widgets import PREVIEW_THRESHOLDS_JS, SWEEP_QUEUE, Updates
 from stepscope.app.core.batch_context import FEATURES_FOLDER, BatchContext
 from stepscope.app.core.videos import Clip
 from stepscope.app.window.context import AppContext
@@ -28,36 +28,26 @@ from stepscope.eval.sweeps.folder import read_sweep
 from stepscope.eval.sweeps.grid import GRID_SIZES
 
 
-class Calibration(NamedTuple):
-    """Updates of the buttons and the note, and of the player's sliders."""
-
-    buttons: WorkButtons
-    speak: Any = gr.skip()
-    update: Any = gr.skip()
-
-
-def calibrate(
-    context: AppContext, batches: BatchContext, live: Cancellable, clip: Clip | None
-) -> Generator[Calibration]:
+def calibrate(context: AppContext, batches: BatchContext, live: Cancellable, clip: Clip | None) -> Generator[Updates]:
     """Run the labelled videos at each point of a grid, yield the progress, and set the sliders to the best point.
 
     The videos are the shown upload, if it has a reference, else those of the split of the shown video. A sweep that was
     left is continued.
     """
-    for view in run_planned(context, live, partial(_plan, context, batches, clip), _read):
-        yield view if isinstance(view, Calibration) else Calibration(view)
+    yield from run_planned(context, live, partial(_plan, context, batches, clip), _read)
 
 
 def wire_calibration(
     context: AppContext, batches: BatchContext, clip: gr.State, buttons: WorkButtons, thresholds: tuple[Any, Any]
 ) -> None:
     """Wire the button of the player that calibrates its sliders, ``thresholds``, and the button that cancels it."""
-    run, outputs = partial(calibrate, context, batches), Calibration(buttons, *thresholds)
+    speak, update = thresholds
+    run, outputs = partial(calibrate, context, batches), {**buttons._asdict(), "speak": speak, "update": update}
     running, _ = wire_work(buttons, run, [gr.State(None), clip], outputs, cancelled=CANCELLED, **SWEEP_QUEUE)
     running.then(None, list(thresholds), None, js=PREVIEW_THRESHOLDS_JS, api_visibility="private")
 
 
-def _read(planned: PlannedSweep) -> Calibration:
+def _read(planned: PlannedSweep) -> Updates:
     scores = read_sweep(planned.folder)
     best = find_best(scores, recommend_metric(scores.metrics))
     place = best.grid.find(best.thresholds)
@@ -72,7 +62,7 @@ def _read(planned: PlannedSweep) -> Calibration:
         f"{silent}{tied} These videos chose the thresholds: score them on others."
     )
     update = best.update_threshold if best.grid.update else gr.skip()
-    return Calibration(show_ended(text), speak=best.speak_threshold, update=update)
+    return Updates(show_ended(text), speak=best.speak_threshold, update=update)
 
 
 def _plan(context: AppContext, batches: BatchContext, clip: Clip | None) -> PlannedSweep:

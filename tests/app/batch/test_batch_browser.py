@@ -180,3 +180,18 @@ def test_a_run_is_left_and_come_back_to_and_a_row_opens_the_player(page: Page, a
     wait_for_status(page, "^v3 in the run first")
     page.wait_for_function("document.querySelector('.ss')?.inspect().video === 'v3'")
     assert page.evaluate("window.hacked") is None
+
+
+def test_uploaded_annotations_are_listed_and_a_row_opens_its_drawn_video(page: Page, tmp_path: Path) -> None:
+    (tmp_path / "tea.csv").write_text(f"video,start,end,step\nkettle,0,2,{HOSTILE}\n")
+    if not page.locator("#another_split").is_visible():
+        page.click("#new_run_fold button")
+    page.click("#another_split button >> nth=0")
+    page.check("#split_draws input")
+    page.set_input_files("#split_file input[type=file]", tmp_path / "tea.csv")
+    wait_for(page, "^The split “tea” has 1 video. .*1 step, 1 without a file [(]drawn[)].$")
+    wait_for_status(page, "^tea: 1 video. Click a row", status="#split_said [role=status]")
+    assert HOSTILE in page.locator("#split_recipes li").inner_text()
+    page.locator("#split_videos [data-testid=cell-0-0]").click()
+    wait_for_status(page, "^kettle, 0:02, its reference only")
+    page.wait_for_function("Math.abs(document.querySelector('#video video')?.duration - 2.5) < 0.3")

@@ -15,8 +15,9 @@ from stepscope.app.batch.file_rows import write_chart
 from stepscope.app.batch.runs import panel
 from stepscope.app.batch.runs.panel import draw_run_chart
 from stepscope.app.batch.sweeps import folders
-from stepscope.app.batch.sweeps import handlers as sweeping
+from stepscope.app.batch.sweeps import tab as sweeping
 from stepscope.app.batch.sweeps.folders import FoundSweep
+from stepscope.app.batch.sweeps.tab import SweepForm
 from stepscope.app.figures.charts.registry import COMPARISON_CHARTS
 from stepscope.app.figures.charts.sweep_curves import SweepData
 from stepscope.eval.data.samples import Split
@@ -91,19 +92,19 @@ def test_the_charts_of_a_sweep_are_files_of_the_chosen_score(batches: Any, monke
     split = Split(path=Path("val.json"), entries=())
     found = FoundSweep(data=SweepData(scores=scores), settings={}, run="first", split=split, exact_sizes=())
     monkeypatch.setattr(folders, "find_sweep", lambda batches, name, size, signals: found)
-    draw = partial(sweeping.draw_sweep_chart, batches)
-    name, content = read(write_chart(draw, "first", "recommended", 5, None, "heat_map", "180mm", "dark", "csv"))
+    draw, by = partial(sweeping.draw_sweep_chart, batches), partial(SweepForm, run="first", size=5)
+    name, content = read(write_chart(draw, by(metric="recommended"), "heat_map", "180mm", "dark", "csv"))
     assert name == "first-heat_map.csv"
     assert content.splitlines()[:2] == [
         "trace,x,y,z,text,scoring",
         'Failures,0.25,0.1,4.0,"speak 0.25, update 0.1; Failures 4",contents judged by letters',
     ]
-    _, content = read(write_chart(draw, "first", "F1", 5, None, "curves", "85mm", "light", "json"))
+    _, content = read(write_chart(draw, by(metric="F1"), "curves", "85mm", "light", "json"))
     figure = json.loads(content)
     assert "speak, at update 0.1" in [trace["name"] for trace in figure["data"]]
     assert "contents judged by letters" in figure["layout"]["title"]["subtitle"]["text"]
     with pytest.warns(UserWarning, match="a preview has no score dst_f1"):
-        assert list(write_chart(draw, "first", "dst_f1", 5, None, "curves", "85mm", "light", "json")) == [None]
+        assert list(write_chart(draw, by(metric="dst_f1"), "curves", "85mm", "light", "json")) == [None]
 
 
 def test_the_scores_of_two_runs_are_a_file_with_a_point_for_each_video(batches: Any) -> None:

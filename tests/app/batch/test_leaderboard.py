@@ -70,7 +70,11 @@ def show(
     baselines: bool = False,
     shown: str | None = "recorded",
 ) -> Any:
-    return boards.show_board(context, page, shown, names, metrics, by, baselines)
+    return boards.show_board(
+        context,
+        page,
+        boards.BoardForm(shown=shown, names=names, metrics=metrics, sort_by=by, baselines=baselines),
+    )
 
 
 @pytest.fixture(scope="module")

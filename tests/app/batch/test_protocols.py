@@ -11,6 +11,7 @@ import pytest
 
 from stepscope.app.batch import protocols as tab
 from stepscope.app.batch.file_rows import save_table
+from stepscope.app.controls.widgets import Updates
 from stepscope.app.core.batch_context import BatchContext
 from stepscope.app.window.context import AppContext
 from stepscope.eval.protocols.rules import parse_rule
@@ -30,7 +31,7 @@ def page(tmp_path_factory: pytest.TempPathFactory, demo_manifest: Path, tiny_fol
 @pytest.fixture
 def show(context: AppContext, page: BatchContext) -> Any:
     def show(name: str | None, other: str = "", protocols: Any = CHOSEN) -> Any:
-        *_, last = tab.show(context, page, name, other, protocols)
+        *_, last = tab.show(context, page, tab.ProtocolsForm(run=name, other=other, protocols=protocols))
         return last
 
     return show
@@ -90,8 +91,8 @@ def test_what_cannot_be_scored_is_a_sentence(context: AppContext, page: BatchCon
     assert (
         "pauc is undefined: the split has no references for replies in spans." in show("late", "", ["pauc"]).said.value
     )
-    (skipped,) = tab.show_again(context, page, False, None, "late", "", CHOSEN)
-    assert skipped == tab.ProtocolsView(), "a tab that was never opened costs nothing"
+    (skipped,) = tab.show_again(context, page, False, None, tab.ProtocolsForm(run="late", other="", protocols=CHOSEN))
+    assert skipped == Updates(), "a tab that was never opened costs nothing"
 
 
 def test_the_table_is_saved_with_one_column_for_each_score_of_a_protocol(show: Any, tmp_path: Path) -> None:

@@ -8,7 +8,8 @@ import gradio as gr
 import pytest
 
 from stepscope.app.batch import run_list
-from stepscope.app.batch.run_list import NotesView, RunListView
+from stepscope.app.batch.run_list import NotesForm, RunListForm
+from stepscope.app.controls.widgets import Updates
 from stepscope.app.core.batch_context import BatchContext
 from stepscope.eval.runs.notes import RunNotes, read_notes
 from tests.support.data.listed_runs import set_notes, write_run
@@ -27,16 +28,21 @@ def batches(tmp_path: Path, demo_manifest: Path) -> BatchContext:
     return make_batches(demo_manifest, checkpoint=tmp_path, runs=runs)
 
 
-def show(batches: BatchContext, query: str = "", *only: str, archived: bool = False) -> RunListView:
-    return run_list.show_list(batches, query, only, ["F1"], archived, "F1")
+def show(batches: BatchContext, query: str = "", *only: str, archived: bool = False) -> Updates:
+    form = RunListForm(query=query, only=only, metrics=["F1"], archived=archived, metric="F1")
+    return run_list.show_list(batches, form)
 
 
-def names(view: RunListView) -> list[str]:
+def names(view: Updates) -> list[str]:
     return [row[0] for row in view.table.value["data"]]
 
 
-def load(batches: BatchContext, name: str | None, seen: Any = None, *typed: Any) -> NotesView:
-    return run_list.show_notes(batches, name, seen, *(typed or ("", [], "", False)))
+def load(batches: BatchContext, name: str | None, seen: Any = None, *typed: Any) -> Updates:
+    return run_list.show_notes(batches, name, seen, write(*(typed or ("", [], "", False))))
+
+
+def write(note: str, tags: list[str], group: str, archived: bool) -> NotesForm:
+    return NotesForm(note=note, tags=tags, group=group, archived=archived)
 
 
 def test_the_list_has_notes_settings_that_differ_and_scores(batches: BatchContext) -> None:
@@ -65,7 +71,7 @@ def test_an_archived_run_leaves_the_lists_unless_it_is_shown(batches: BatchConte
 def test_notes_are_saved_and_do_not_move_their_run(batches: BatchContext) -> None:
     order = batches.run_names()
     view = load(batches, order[-1])
-    saved = run_list.save_notes(batches, order[-1], view.seen, HTML, ["x", "y, z"], "g", True)
+    saved = run_list.save_notes(batches, order[-1], view.seen, write(HTML, ["x", "y, z"], "g", True))
     assert read_notes(batches.runs / order[-1]) == RunNotes(note=HTML, tags=("x", "y", "z"), group="g", archived=True)
     assert saved.tags.value == ["x", "y", "z"]
     assert batches.run_names() == order
@@ -74,10 +80,10 @@ def test_notes_are_saved_and_do_not_move_their_run(batches: BatchContext) -> Non
 def test_notes_of_two_people_are_merged_and_a_note_is_not_overwritten_unseen(batches: BatchContext) -> None:
     seen = load(batches, "old").seen
     set_notes(batches.runs / "old", note="theirs", tags=("a", "theirs"))
-    refused = run_list.save_notes(batches, "old", seen, "mine", ["mine"], "lr", False)
+    refused = run_list.save_notes(batches, "old", seen, write("mine", ["mine"], "lr", False))
     assert "changed meanwhile to “theirs”" in refused.said.value
     assert read_notes(batches.runs / "old").note == "theirs"
-    run_list.save_notes(batches, "old", refused.seen, "mine", ["a", "theirs", "mine"], "lr", False)
+    run_list.save_notes(batches, "old", refused.seen, write("mine", ["a", "theirs", "mine"], "lr", False))
     assert read_notes(batches.runs / "old") == RunNotes(note="mine", tags=("a", "theirs", "mine"), group="lr")
 
 

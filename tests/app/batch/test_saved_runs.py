@@ -10,15 +10,15 @@ import gradio as gr
 import pytest
 
 from stepscope.app.batch.runs import handlers
+from stepscope.app.batch.selection import keep_slice
 from stepscope.app.core.batch_context import BatchContext
-from stepscope.app.core.results import VideoFilter
 from stepscope.app.core.saved import BUNDLED_NAME
 from stepscope.app.player import opening
 from stepscope.app.player.views import PlayerView, show_run
 from stepscope.app.window.context import AppContext
 from stepscope.app.window.landing import WORST
 from stepscope.eval.runs.folder import RunFolder
-from tests.support.pages.batch_tab import make_jobs
+from tests.support.pages.batch_tab import make_jobs, select
 from tests.support.pages.benches import views
 
 HOSTILE = "<img src=x onerror=alert(1)> {{1+1}} ${1+1}"
@@ -35,17 +35,17 @@ def test_the_videos_of_a_run_follow_one_another_in_the_order_of_its_table(
     monkeypatch.setattr(gr, "Warning", said.append)
 
     def step(live: Any, by: int, *, name: str | None = "a", **chosen: Any) -> Any:
-        chosen_videos = VideoFilter(order="as in the split", **chosen)
-        return live_of(handlers.step_video(context, finished, live, name, chosen_videos, by=by))
+        return live_of(handlers.step_video(context, finished, live, select(name, **chosen), by=by))
 
     event: Any = SimpleNamespace(row_value=["v1", 0.5])
     second = live_of(opening.open_video(context, finished, None, "a", event))
     first = step(second, -1)
     assert (first.run.clip.name, first.run.name) == ("v0", "a")
     assert step(first, 1).run.clip.name == "v1"
-    last = step(first, 1, videos=frozenset({"v0", "v2"}))
+    keep_slice(finished, "a", frozenset({"v0", "v2"}), "ends")
+    last = step(first, 1, part="ends")
     assert last.run.clip.name == "v2"
-    assert step(first, 1, name="another", videos=frozenset({"v2"})).run.clip.name == "v1"
+    assert step(first, 1, name="another", part="ends").run.clip.name == "v1"
     assert (step(first, -1), step(last, 1), step(None, 1)) == (None,) * 3
     assert said == [
         "this is the first video of the run&#x27;s table.",
@@ -96,7 +96,7 @@ def empty(finished: BatchContext, tmp_path: Path) -> BatchContext:
 
 
 def test_the_tab_opens_with_the_bundled_run(empty: BatchContext, context: AppContext) -> None:
-    view = handlers.enter(empty, None, "as in the split")
+    view = handlers.enter(empty, select(None))
     assert (view.shown.name, view.runs.value) == (BUNDLED_NAME, BUNDLED_NAME)
     event: Any = SimpleNamespace(row_value=["v1"])
     shown = opening.open_video(context, empty, None, BUNDLED_NAME, event)

@@ -34,7 +34,7 @@ from stepscope.eval.data.samples import Sample
 from stepscope.eval.runs.folder import RunFolder, VideoRecord, digest_sample
 from tests.app.batch.runs.test_scoring import repeat
 from tests.support.data.batches import copies, write_scores, write_split
-from tests.support.pages.batch_tab import make_batches, make_jobs
+from tests.support.pages.batch_tab import make_batches, make_jobs, select
 from tests.support.streams.fakes import count_letters
 
 BENCH: Any = SimpleNamespace(encode=count_letters)
@@ -70,8 +70,8 @@ def batches(scored: Path, tmp_path: Path) -> BatchContext:
 
 def shown(batches: BatchContext, *only: str, part: str = ALL_VIDEOS) -> list[str]:
     """Return the videos of the table."""
-    choice = choosing.make_filter(batches, "a", "as in the split", list(only), part)
-    return [str(row[0]) for row in handlers.show(batches, "a", choice).videos["data"]]
+    choice = select("a", only=only, part=part)
+    return [str(row[0]) for row in handlers.show(batches, choice).videos["data"]]
 
 
 def test_videos_are_chosen_by_failure_cause_and_failing_to_run(batches: BatchContext) -> None:
@@ -84,8 +84,8 @@ def test_videos_are_chosen_by_failure_cause_and_failing_to_run(batches: BatchCon
     assert shown(batches, "failure: missed update", "cause: dim light") == ["v1"]
     assert shown(batches, "not run: failed") == ["v2"]
     assert shown(batches, "failure: redundant") == []
-    choice = choosing.make_filter(batches, "a", "as in the split", ["failure: redundant"], ALL_VIDEOS)
-    assert "None of them is chosen: change" in handlers.show(batches, "a", choice).status.value
+    choice = select("a", only=["failure: redundant"])
+    assert "None of them is chosen: change" in handlers.show(batches, choice).status.value
 
 
 def mark(sample: Sample, **said: Any) -> Action:
@@ -113,18 +113,18 @@ def test_videos_are_chosen_by_verdict_and_tag_but_not_where_reviews_are_blind(
 
 
 def test_a_slice_is_kept_beside_the_runs_and_scored_by_itself(batches: BatchContext) -> None:
-    _, said = choosing.save_slice(batches, "a", [], ALL_VIDEOS, "silent")
+    _, said = choosing.save_slice(batches, select("a", only=[], part=ALL_VIDEOS), "silent")
     assert "select some of the videos first" in said
-    box, said = choosing.save_slice(batches, "a", ["failure: missed"], ALL_VIDEOS, "  silent  ")
+    box, said = choosing.save_slice(batches, select("a", only=["failure: missed"], part=ALL_VIDEOS), "  silent  ")
     assert (box.value, "silent: 1 video saved." in said) == ("silent", True)
     again = replace(batches, jobs=make_jobs())
     assert shown(again, part="silent") == ["v1"]
     assert shown(again, "cause: dim light", part="silent") == ["v1"]
-    waits, table = choosing.score_chosen(BENCH, again, "a", [], "silent")
+    waits, table = choosing.score_chosen(BENCH, again, select("a", only=[], part="silent"))
     assert "Scoring 1 video." in waits
     assert "<h3>silent: 1 of 3 videos of a, scored separately</h3>" in table
     assert "<td>Responses missed <code>missing_rate</code></td><td><b>1.000</b></td>" in table
-    *_, both = choosing.score_chosen(BENCH, again, "a", ["failure: missed update"], ALL_VIDEOS)
+    *_, both = choosing.score_chosen(BENCH, again, select("a", only=["failure: missed update"], part=ALL_VIDEOS))
     assert "2 of 3 videos of a" in both
     assert "<b>0.500</b></td><td>0.000 to 1.000</td>" in both  # half is missed, with an interval of these two videos
     before = json.loads((batches.runs / "a" / "metrics.json").read_text(encoding="utf-8"))
@@ -133,7 +133,7 @@ def test_a_slice_is_kept_beside_the_runs_and_scored_by_itself(batches: BatchCont
 
 @pytest.mark.parametrize("called", ["", "x" * 61, ALL_VIDEOS, "a\x00b"])
 def test_a_slice_needs_a_name(batches: BatchContext, called: str) -> None:
-    _, said = choosing.save_slice(batches, "a", ["failure: missed"], ALL_VIDEOS, called)
+    _, said = choosing.save_slice(batches, select("a", only=["failure: missed"], part=ALL_VIDEOS), called)
     assert "give the slice a name" in said
     assert not (batches.runs / ".slices").exists()
 
@@ -147,12 +147,12 @@ def test_a_slice_needs_a_name(batches: BatchContext, called: str) -> None:
     ],
 )
 def test_slices_that_cannot_be_read_are_kept_and_named_in_one_sentence(batches: BatchContext, content: str) -> None:
-    choosing.save_slice(batches, "a", ["failure: missed"], ALL_VIDEOS, "x")
+    choosing.save_slice(batches, select("a", only=["failure: missed"], part=ALL_VIDEOS), "x")
     (path,) = (batches.runs / ".slices").iterdir()
     path.write_text(content, encoding="utf-8")
     for saved in (
-        choosing.save_slice(batches, "a", ["failure: missed"], ALL_VIDEOS, "y")[1],
-        choosing.save_slice(batches, "a", ["failure: missed"], "x", "y")[1],
+        choosing.save_slice(batches, select("a", only=["failure: missed"], part=ALL_VIDEOS), "y")[1],
+        choosing.save_slice(batches, select("a", only=["failure: missed"], part="x"), "y")[1],
         choosing.offer(batches, "a", "b").result,
         choosing.offer(batches, "a", "a").result,
     ):
@@ -160,8 +160,8 @@ def test_slices_that_cannot_be_read_are_kept_and_named_in_one_sentence(batches: 
         assert "restore or remove the file" in saved
     assert path.read_text(encoding="utf-8") == content
     with pytest.warns(UserWarning, match="the saved slices are kept"):  # a note at the corner of the page
-        assert choosing.make_filter(batches, "a", "by name", None, "x").videos == frozenset()
-    assert choosing.make_filter(batches, "a", "by name", None, ALL_VIDEOS).videos is None
+        assert choosing.make_filter(batches, select("a", "by name", part="x")).videos == frozenset()
+    assert choosing.make_filter(batches, select("a", "by name", part=ALL_VIDEOS)).videos is None
 
 
 WRITE_TWENTY = """

@@ -11,19 +11,23 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import gradio as gr
 import pytest
 
 from stepscope.app.batch.sweeps import folders as sweeps
-from stepscope.app.batch.sweeps import handlers as sweeping
-from stepscope.app.batch.sweeps.handlers import RECOMMENDED
+from stepscope.app.batch.sweeps import tab as sweeping
+from stepscope.app.batch.sweeps.tab import RECOMMENDED, SweepForm
 from stepscope.app.controls import cancellable
+from stepscope.app.controls.widgets import Updates
 from stepscope.app.core.batch_context import BatchContext
 from stepscope.app.window.context import AppContext
 from stepscope.app.window.live_run import Cancellable
 from tests.support.data.batches import copies, write_split
 from tests.support.data.recorded import record_toy
 from tests.support.pages.batch_tab import make_batches, start, wait_for
+
+
+def points(run: str, metric: str, signals: str | None = None) -> SweepForm:
+    return SweepForm(run=run, metric=metric, size=5, signals=signals)
 
 
 def read_now(download: Iterator[Any]) -> tuple[Path, str]:
@@ -54,7 +58,7 @@ def test_a_sweep_is_previewed_and_run_and_its_best_point_is_applied(
     context: AppContext, one_video: BatchContext
 ) -> None:
     batches = one_video
-    shown = sweeping.show_sweep(batches, "a", RECOMMENDED, 5)
+    shown = sweeping.show_sweep(batches, points("a", RECOMMENDED))
     grid, _, star, run = json.loads(shown.heat)["light"]["data"]
     assert grid["x"] == grid["y"] == [0.05, 0.275, 0.5, 0.725, 0.95]
     assert [len(row) for row in grid["z"]] == [5] * 5
@@ -64,7 +68,7 @@ def test_a_sweep_is_previewed_and_run_and_its_best_point_is_applied(
     assert "Preview from the traces of a, 1 video: " in shown.search
     path, text = read_now(sweeps.download_sweep(batches, "sweep.csv", "a", 5))
     assert (path.name, text.count("\n")) == ("a-preview-5-sweep.csv", 26)
-    unknown = sweeping.show_sweep(batches, "a", "num_failures", 5)  # never another score in its place
+    unknown = sweeping.show_sweep(batches, points("a", "num_failures"))  # never another score in its place
     assert "Failures needs exact points: press Run each point" in unknown.said
     assert (unknown.heat, unknown.best, unknown.apply.interactive) == ("", None, False)
     assert ("Failures (needs exact points)", "num_failures") in unknown.metric.choices
@@ -74,7 +78,7 @@ def test_a_sweep_is_previewed_and_run_and_its_best_point_is_applied(
     assert [(m.start.interactive, m.cancel.interactive) for m in (moments[0], moments[-1])] == [
         (False, True), (True, False)
     ]  # fmt: skip
-    exact = sweeping.show_sweep(batches, "a", RECOMMENDED, 5)
+    exact = sweeping.show_sweep(batches, points("a", RECOMMENDED))
     assert re.match(r"Best: speak [\d.]+, update [\d.]+; Failures \d+\.", exact.said)
     assert exact.metric.choices[0] == shown.metric.choices[0]  # a focused box keeps the label of its choice
     is_at_edge = not {0.05, 0.95}.isdisjoint((exact.best.speak_threshold, exact.best.update_threshold))
@@ -85,34 +89,39 @@ def test_a_sweep_is_previewed_and_run_and_its_best_point_is_applied(
     failures = {row["num_failures"] for row in json.loads(text)["points"]}
     assert exact.best.value == min(failures)
     assert len(failures) > 1
-    *used, said, named = sweeping.apply_best(exact.best, exact.said, "a")
-    assert (tuple(used), named) == (exact.best.thresholds * 2, "")
+    applied = sweeping.apply_best(exact.best, exact.said, "a")
+    assert (
+        applied.form == applied.player == Updates(**dict(zip(("speak", "update"), exact.best.thresholds, strict=True)))
+    )
+    said, named = applied.said, applied.named
+    assert named == ""
     assert said.startswith(exact.said)
     assert "In use: the next run here and the player have speak" in said
     assert sweeping.apply_best(exact.best, said, "a").said == said
     picked: Any = SimpleNamespace(point=[0.275, 0.725])
-    *used, elsewhere, _ = sweeping.apply_picked(exact.best, said, "a", picked)
-    assert used == [0.275, 0.725, 0.275, 0.725]
+    applied = sweeping.apply_picked(exact.best, said, "a", picked)
+    assert applied.form == applied.player == Updates(speak=0.275, update=0.725)
+    elsewhere = applied.said
     assert elsewhere.count("In use: ") == 1
     assert elsewhere.endswith("the player have speak 0.275, update 0.725.")
     apply: Any = partial(sweeping.apply_picked, exact.best, said, "a")
     for point in (None, ["0.5", 0.5], [2, 0.5]):
-        assert set(map(str, apply(SimpleNamespace(point=point)))) == {str(gr.skip())}
+        assert apply(SimpleNamespace(point=point)) == Updates()
     again = list(sweeping.run_points(context, batches, Cancellable(), "a", 5, "cpu:2"))
     assert "0 of 0 runs, 1 of 1 video" in again[0].progress
     foreign = replace(batches, takes_paths=False, work=replace(batches.work, checkpoint="other"))
     (refused,) = sweeping.run_points(context, foreign, Cancellable(), "a", 5, "auto")
     assert "this page runs its own checkpoint and the bundled ones only" in refused.progress
-    assert sweeping.show_sweep(batches, "nothing", RECOMMENDED, 5).said.startswith("choose a run")
+    assert sweeping.show_sweep(batches, points("nothing", RECOMMENDED)).said.startswith("choose a run")
 
 
 def test_the_thresholds_of_a_named_signal_are_previewed_and_used_in_the_player(
     context: AppContext, batches: BatchContext
 ) -> None:
     run = record_toy(batches.runs / "toy").name
-    first = sweeping.show_sweep(batches, run, RECOMMENDED, 5)
+    first = sweeping.show_sweep(batches, points(run, RECOMMENDED))
     assert first.signals.choices == [("says <yes>", "yes"), ("informative", "informative"), ("not talk", "not talk")]
-    shown = sweeping.show_sweep(batches, run, "speaking_event_f1_0s", 5, "informative")
+    shown = sweeping.show_sweep(batches, points(run, "speaking_event_f1_0s", "informative"))
     assert shown.said.startswith("Best: informative 1.1; Speak decision F1 ±0 s of the rule's decisions 1.00")
     assert (shown.signals.value, shown.signals.visible, shown.apply.value) == ("informative", True, "Use 1.1")
     drawn = json.loads(shown.heat)["light"]
@@ -124,14 +133,14 @@ def test_the_thresholds_of_a_named_signal_are_previewed_and_used_in_the_player(
     used = sweeping.apply_best(shown.best, shown.said, run)
     assert json.loads(used.named) == {"used": {"run": "toy", "signals": {"informative": 1.1}}}
     assert used.said.endswith("In use: the player previews informative 1.1 in the videos of toy.")
-    assert str(used.speak) == str(gr.skip()), "the sliders are of the model's probabilities"
+    assert used.form == used.player == Updates(), "the sliders are of the model's probabilities"
     point: Any = SimpleNamespace(point=[2.9, None])
     assert '"informative":2.9' in sweeping.apply_picked(shown.best, used.said, run, point).named.replace(" ", "")
     _, text = read_now(sweeps.download_sweep(batches, "sweep.csv", run, 5, "informative"))
     assert text.splitlines()[1].startswith("informative,0.2,,")
     (refused,) = sweeping.run_points(context, batches, Cancellable(), run, 5, "auto")
     assert "toy was recorded from another program" in refused.progress
-    assert "is no score of a preview of these signals" in sweeping.show_sweep(batches, run, "num_failures", 5).said
+    assert "is no score of a preview of these signals" in sweeping.show_sweep(batches, points(run, "num_failures")).said
 
 
 def test_a_sweep_that_was_cancelled_says_nothing_after_it(context: AppContext, one_video: BatchContext) -> None:

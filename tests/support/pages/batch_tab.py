@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 
 from stepscope.app.batch.new_run import start as new_run
-from stepscope.app.batch.runs.handlers import BatchView
+from stepscope.app.batch.new_run.form import NewRunForm
+from stepscope.app.batch.selection import Selection
+from stepscope.app.controls.widgets import Updates
 from stepscope.app.core import job_queue
 from stepscope.app.core.batch_context import BatchContext
 from stepscope.app.core.job_queue import Job, JobQueue
@@ -35,7 +37,11 @@ def make_batches(*splits: Path, checkpoint: Path, runs: Path) -> BatchContext:
     )
 
 
-def start(batches: BatchContext, **changes: Any) -> BatchView:
+def select(run: str | None, order: str = "as in the split", **chosen: Any) -> Selection:
+    return Selection(run=run, order=order, **chosen)
+
+
+def start(batches: BatchContext, **changes: Any) -> Updates:
     form = {
         "split": "split",
         "checkpoint": "",
@@ -46,7 +52,7 @@ def start(batches: BatchContext, **changes: Any) -> BatchView:
         "live": False,
         "name": "a",
     }
-    return new_run.start(batches, **{**form, **changes}, order="as in the split")
+    return new_run.start(batches, NewRunForm(**{**form, **changes}), select(None))
 
 
 def wait_for(batches: BatchContext, name: str, *states: str) -> Job:

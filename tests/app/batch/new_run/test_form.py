@@ -10,17 +10,18 @@ import pytest
 
 from stepscope.app.batch.new_run import start as new_run
 from stepscope.app.batch.new_run.form import (
-    FilledForm,
+    NewRunForm,
     list_checkpoints,
     make_work,
     use_settings,
 )
+from stepscope.app.controls.widgets import Updates
 from stepscope.app.core.batch_context import FEATURES_FOLDER, BatchContext
 from stepscope.engine.model.files.bundled import BUNDLED_CHECKPOINTS
 from stepscope.eval.runs.batch import build_run_settings, parse_devices
 from stepscope.eval.runs.folder import RunFolder
 from tests.support.data.batches import copies, make_worker_config, write_split
-from tests.support.pages.batch_tab import make_batches
+from tests.support.pages.batch_tab import make_batches, select
 
 
 @pytest.fixture
@@ -45,7 +46,7 @@ def change(batches: BatchContext, **changes: Any) -> None:
     RunFolder(batches.runs / "a").write_settings({**settings, **changes})
 
 
-def used(batches: BatchContext) -> tuple[str, FilledForm]:
+def used(batches: BatchContext) -> tuple[str, Updates]:
     form = use_settings(batches, "a", "cpu:1")
     return form.status.value, form
 
@@ -53,8 +54,10 @@ def used(batches: BatchContext) -> tuple[str, FilledForm]:
 def test_the_form_takes_the_settings_of_a_run_and_they_make_the_same_run_again(batches: BatchContext) -> None:
     said, form = used(batches)
     assert said == "The form has the settings of a."
-    assert form[1:-1] == ("other", batches.work.checkpoint, 0.25, 0.25, "refresh", "cpu:2", True)
-    view = new_run.start(batches, *form[1:-1], name="", order="as in the split")
+    named = {"split": "other", "checkpoint": batches.work.checkpoint, "speak": 0.25, "update": 0.25}
+    named |= {"strategy": "refresh", "devices": "cpu:2", "live": True}
+    assert {name: getattr(form, name) for name in named} == named
+    view = new_run.start(batches, NewRunForm(**named, name=""), select(None))
     assert view.shown.name == "a", "the same settings go on with the run that is there"
     batches.jobs.cancel("a")
 
@@ -84,7 +87,7 @@ def test_a_run_that_cannot_be_made_again_leaves_the_form(batches: BatchContext) 
     change(batches, checkpoint="")
     said, form = used(batches)
     assert "a was imported: its model and stream settings are unknown" in said
-    assert form[1:] == FilledForm()[1:]
+    assert set(vars(form)) == {"status"}
 
 
 def test_the_bundled_checkpoints_are_offered_and_bring_their_own_rule(batches: BatchContext) -> None:

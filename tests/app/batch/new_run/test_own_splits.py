@@ -11,11 +11,13 @@ from dataclasses import replace
 from pathlib import Path
 from threading import Event, Semaphore
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from stepscope.app.batch.new_run import own_splits
-from stepscope.app.batch.new_run.own_splits import add_file, add_path, read_kept_splits
+from stepscope.app.batch.new_run.own_splits import add_files, add_path, read_kept_splits
+from stepscope.app.batch.new_run.split_table import open_row, show_split
 from stepscope.app.batch.training import list_sources
 from stepscope.app.core.batch_context import SPLITS_FOLDER, BatchContext
 from stepscope.app.core.job_queue import JobQueue
@@ -23,8 +25,9 @@ from stepscope.app.core.places import RecentSessions
 from stepscope.app.player.review import answer
 from stepscope.app.review_store.store import open_store
 from stepscope.app.server.identity import current_user
-from stepscope.app.window.context import ReviewContext
+from stepscope.app.window.context import AppContext, ReviewContext
 from stepscope.engine.io.files import digest_file
+from stepscope.engine.video.reader import probe
 from stepscope.eval.data.loading import read_split
 from stepscope.eval.data.samples import InvalidSample, Sample, Split
 from stepscope.eval.data.writers import write_samples
@@ -61,11 +64,11 @@ def test_a_path_adds_a_split_for_all_windows_and_reads_it_again(
     batches: BatchContext, samples: tuple[Sample, ...], tmp_path: Path
 ) -> None:
     path = write(tmp_path / "own.json", *samples[:2])
-    status, split = add_path(batches, f" {path} ")
-    assert status.value == "The split “own” has 2 videos."
-    assert (split.value, [name for name, _ in split.choices]) == ("own", ["split", "own"])
+    view = add_path(batches, f" {path} ")
+    assert view.status.value == "The split “own” has 2 videos."
+    assert (view.split.value, [name for name, _ in view.split.choices]) == ("own", ["split", "own"])
     write(Path(path), samples[0])
-    assert add_path(batches, path)[0].value == "The split “own” has 1 video."
+    assert add_path(batches, path).status.value == "The split “own” has 1 video."
     reviewed: MutableMapping[str, Split] = ChainMap(batches.splits, {})
     assert "own" in reviewed
 
@@ -74,7 +77,7 @@ def test_a_page_that_others_see_takes_no_paths(
     batches: BatchContext, samples: tuple[Sample, ...], tmp_path: Path
 ) -> None:
     path = write(tmp_path / "own.json", *samples)
-    assert "this page accepts no paths" in add_path(replace(batches, takes_paths=False), path)[0].value
+    assert "this page accepts no paths" in add_path(replace(batches, takes_paths=False), path).status.value
     assert set(batches.splits) == {"split"}
 
 
@@ -88,12 +91,13 @@ def test_an_upload_finds_its_videos_among_those_of_the_page_and_names_no_others(
     Path(upload).write_text(
         json.dumps({**json.loads(Path(upload).read_text()), "provenance": {"reference_writer": "m"}})
     )
-    status, split = add_file(batches, upload)
-    assert status.value.startswith("⚠ The split “own” has 2 videos. Unusable records: 1; the first: x: ")
+    view = add_files(batches, [upload])
+    assert view.status.value.startswith("⚠ The split “own” has 2 videos. Unusable records: 1; the first: x: ")
     assert (
-        "an uploaded split cannot use files of the server, and this page has no such video: secret.mp4" in status.value
+        "an uploaded split cannot use files of the server, and this page has no such video: secret.mp4"
+        in view.status.value
     )
-    assert split.value == "own"
+    assert view.split.value == "own"
     first, second, third = batches.splits["own"].entries
     assert [entry.video_path for entry in (first, second)] == [s.video_path for s in samples[:2]]  # type: ignore[union-attr]
     assert isinstance(third, InvalidSample)
@@ -112,14 +116,14 @@ def test_a_vocabulary_is_uploaded_after_its_split(
 ) -> None:
     ann = current_user.set("ann")
     file = tmp_path / "uploads" / "own.vocabulary.json"
-    add_file(batches, write(tmp_path / "uploads" / "own.json", samples[0]))
+    add_files(batches, [write(tmp_path / "uploads" / "own.json", samples[0])])
     file.write_text('{"tags": {"blurry": ""}}')
-    assert add_file(batches, str(file))[0].value == "The split “own” has this vocabulary now."
+    assert add_files(batches, [str(file)]).status.value == "The split “own” has this vocabulary now."
     token = current_user.set("ben")
-    assert "has a vocabulary of the user who uploaded it" in add_file(batches, str(file))[0].value
+    assert "has a vocabulary of the user who uploaded it" in add_files(batches, [str(file)]).status.value
     current_user.reset(token)
     file.write_text('{"tags": ["dark"]}')
-    assert "own.vocabulary.json cannot be read: tags: " in add_file(batches, str(file))[0].value
+    assert "own.vocabulary.json cannot be read: tags: " in add_files(batches, [str(file)]).status.value
     reviews = ReviewContext(store=open_store(tmp_path / "reviews.sqlite"), splits=batches.splits)
     asked = {"video_id": samples[0].video_id, "reviewer": "", "is_blind": False, "has_layer": None, "actions": []}
     assert answer(reviews, asked, request=anybody())["state"]["vocabulary"]["tags"] == [["blurry", ""]], (
@@ -128,14 +132,16 @@ def test_a_vocabulary_is_uploaded_after_its_split(
     assert read_kept_splits({}, batches.runs / SPLITS_FOLDER) == [], "it is no split"
     current_user.reset(ann)
     of_page = file.rename(file.with_name("split.vocabulary.json"))
-    assert "no split called split was uploaded; upload split.json first" in add_file(batches, str(of_page))[0].value
+    assert (
+        "no split called split was uploaded; upload split.json first" in add_files(batches, [str(of_page)]).status.value
+    )
 
 
 def test_an_upload_of_a_known_name_leaves_the_split_of_this_name_alone(
     batches: BatchContext, samples: tuple[Sample, ...], tmp_path: Path
 ) -> None:
     before = batches.splits["split"]
-    said = add_file(batches, write(tmp_path / "uploads" / "split.json", samples[0]))[0].value
+    said = add_files(batches, [write(tmp_path / "uploads" / "split.json", samples[0])]).status.value
     assert "the page has another split called split; rename the file" in said
     assert batches.splits["split"] is before
 
@@ -154,12 +160,12 @@ def test_a_file_that_is_no_split_is_refused_in_a_sentence(
     path = tmp_path / "own.json"
     if content is not None:
         path.write_text(content)
-        assert words in add_file(batches, str(path))[0].value
-    said = add_path(batches, str(path))[0].value
+        assert words in add_files(batches, [str(path)]).status.value
+    said = add_path(batches, str(path)).status.value
     assert said.startswith("⚠ ")
     assert words in said
     assert set(batches.splits) == {"split"}
-    assert "the path is empty" in add_path(batches, " ")[0].value
+    assert "the path is empty" in add_path(batches, " ").status.value
 
 
 def test_the_user_with_the_most_uploads_loses_the_oldest_that_was_not_run(
@@ -170,7 +176,7 @@ def test_the_user_with_the_most_uploads_loses_the_oldest_that_was_not_run(
 
     def add(name: str, user: str) -> str:
         token = current_user.set(user)
-        said: str = add_file(batches, write(tmp_path / "uploads" / f"{name}.json", samples[0]))[0].value
+        said: str = add_files(batches, [write(tmp_path / "uploads" / f"{name}.json", samples[0])]).status.value
         current_user.reset(token)
         return said
 
@@ -197,7 +203,7 @@ def test_a_visitor_finds_the_own_uploads_and_their_runs_in_lists_and_not_those_o
     visitor = ["ann"]
     batches = replace(batches, recent=RecentSessions(lambda: visitor[0]))
     token = current_user.set("ann")
-    offered = add_file(batches, write(tmp_path / "uploads" / "mine.json", samples[0]))[1].choices
+    offered = add_files(batches, [write(tmp_path / "uploads" / "mine.json", samples[0])]).split.choices
     assert [name for name, _ in offered] == ["split", "mine"]
     current_user.reset(token)
     (batches.runs / "a").mkdir()
@@ -234,11 +240,11 @@ def test_of_two_uploads_of_one_name_at_a_time_the_second_is_refused(
     files = [write(tmp_path / folder / "own.json", one) for folder, one in zip("ab", samples[:2], strict=True)]
     monkeypatch.setattr(own_splits, "digest_file", digest_slowly)
     with ThreadPoolExecutor() as pool:
-        added = [pool.submit(add_file, batches, file) for file in files]
+        added = [pool.submit(add_files, batches, [file]) for file in files]
         assert begun.acquire(timeout=60)
         begun.acquire(timeout=0.2)  # by the second, if it is not kept waiting
         goes_on.set()
-        said = sorted(view.result()[0].value for view in added)
+        said = sorted(view.result().status.value for view in added)
     assert said[0] == "The split “own” has 1 video."
     assert "the page has another split called own; rename the file" in said[1]
 
@@ -247,14 +253,14 @@ def test_a_full_disk_keeps_the_earlier_vocabulary(
     batches: BatchContext, samples: tuple[Sample, ...], tmp_path: Path
 ) -> None:
     file = tmp_path / "uploads" / "own.vocabulary.json"
-    add_file(batches, write(tmp_path / "uploads" / "own.json", samples[0]))
+    add_files(batches, [write(tmp_path / "uploads" / "own.json", samples[0])])
     file.write_text('{"tags": {"blurry": ""}}')
-    add_file(batches, str(file))
+    add_files(batches, [str(file)])
     file.write_text(json.dumps({"tags": {f"tag {number}": "long" * 9 for number in range(30)}}))
     before = signal.signal(signal.SIGXFSZ, signal.SIG_IGN), resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (200, before[1][1]))
     try:
-        said = add_file(batches, str(file))[0].value
+        said = add_files(batches, [str(file)]).status.value
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before[1])
         signal.signal(signal.SIGXFSZ, before[0])
@@ -269,7 +275,7 @@ def test_an_upload_does_not_replace_a_stored_split_that_cannot_be_read(
     stored = batches.runs / SPLITS_FOLDER / "own.json"
     stored.write_text('{"videos": [{"video_id"')
     assert len(read_kept_splits(batches.splits, stored.parent)) == 1
-    said = add_file(batches, write(tmp_path / "uploads" / "own.json", samples[0]))[0].value
+    said = add_files(batches, [write(tmp_path / "uploads" / "own.json", samples[0])]).status.value
     assert "the page keeps an unreadable split called own; rename the file" in said
     assert stored.read_text() == '{"videos": [{"video_id"'
 
@@ -278,10 +284,90 @@ def test_a_vocabulary_whose_owner_cannot_be_read_is_replaced_by_nobody(
     batches: BatchContext, samples: tuple[Sample, ...], tmp_path: Path
 ) -> None:
     file = tmp_path / "uploads" / "own.vocabulary.json"
-    add_file(batches, write(tmp_path / "uploads" / "own.json", samples[0]))
+    add_files(batches, [write(tmp_path / "uploads" / "own.json", samples[0])])
     file.write_text('{"tags": {"blurry": ""}}')
-    add_file(batches, str(file))
+    add_files(batches, [str(file)])
     (batches.runs / SPLITS_FOLDER / "own.owner").write_bytes(b"\xff\xfe")
     file.write_text('{"tags": {"dark": ""}}')
-    assert "own.owner cannot be read: " in add_file(batches, str(file))[0].value
+    assert "own.owner cannot be read: " in add_files(batches, [str(file)]).status.value
     assert (batches.runs / SPLITS_FOLDER / file.name).read_text() == '{"tags": {"blurry": ""}}'
+
+
+TEA = """video,start,end,step,goal
+kettle,0:01,0:02,fill the kettle,make tea
+kettle,0:02,0:04,boil the water,make tea
+kettle,0:02,0:04,boil the water,make tea
+v0,0:01,0:02,a <b>step</b>,build
+late,0:01,,nothing,build
+"""
+
+
+def test_annotated_segments_become_a_split_whose_missing_videos_are_drawn(
+    context: AppContext, batches: BatchContext, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table, graph = tmp_path / "tea.csv", tmp_path / "make tea.json"
+    table.write_text(TEA)
+    graph.write_text(json.dumps({"steps": {"7": "fill the kettle", "9": "boil the water"}, "edges": [[7, 9]]}))
+    view = add_files(batches, [str(table), str(graph)], True)
+    line = "table: 2 videos, 3 steps, 1 without a file (drawn), 1 duplicate, 1 without a recipe."
+    assert view.status.value.startswith(
+        f"⚠ The split “tea” has 2 videos. {line} Unusable records: 1; the first: late: row 5: "
+    )
+    assert (view.split.value, view.views.selected) == ("tea", "Split")
+    kettle, found = batches.splits["tea"].samples
+    assert kettle.video_path is not None
+    assert probe(kettle.video_path).duration_s == kettle.num_frames / 2
+    assert found.video_path == (tmp_path / "data" / "v0.mp4").resolve()
+    shown = show_split(batches, "tea")
+    late = shown.videos["data"][2][-1]
+    assert shown.videos["data"] == [
+        ["kettle", "0:04", "make tea", 2, 3, "drawn", "1 duplicate"],
+        ["v0", shown.videos["data"][1][1], "build", 1, 1, "found", "1 without a recipe"],
+        ["late", "", "", None, None, "", late],
+    ]
+    assert late.startswith("unusable: ")
+    assert '<li>boil the water <span class="dim">(after 1)</span></li>' in shown.recipes
+    assert "a &lt;b&gt;step&lt;/b&gt;" in shown.recipes
+    event: Any = SimpleNamespace(row_value=["kettle"])
+    opened = open_row(replace(context, splits=batches.splits), batches, None, "tea", event)
+    assert (opened.tabs.selected, getattr(opened.clip.clip, "path", None)) == ("player", kettle.video_path)
+    assert add_files(batches, [str(table), str(graph)], True).status.value == view.status.value, "a second time"
+    (other := tmp_path / "other").mkdir()
+    (other / "tea.csv").write_text(TEA.replace("0:04", "0:05"))
+    refused = add_files(batches, [str(other / "tea.csv")], True).status.value
+    assert "the page has another split called tea; rename the file" in refused
+    assert list((batches.runs / SPLITS_FOLDER).glob("*.drawn")) == [kettle.video_path.parent]
+    kept: dict[str, Split] = {}
+    assert read_kept_splits(kept, batches.runs / SPLITS_FOLDER) == []
+    assert show_split(replace(batches, splits=kept), "tea").videos["data"][0] == shown.videos["data"][0]
+    monkeypatch.setattr(own_splits, "MAX_ADDED", 1)
+    add_files(batches, [str(table.rename(tmp_path / "other.csv"))])
+    assert not kettle.video_path.parent.exists(), "the drawn videos go with their split"
+
+
+def test_annotations_at_a_path_find_the_videos_beside_them(batches: BatchContext, tmp_path: Path) -> None:
+    (tmp_path / "own").mkdir()
+    (tmp_path / "data" / "v1.mp4").rename(tmp_path / "own" / "kettle.mp4")
+    (tmp_path / "own" / "tea.csv").write_text(TEA)
+    said = add_path(batches, str(tmp_path / "own" / "tea.csv")).status.value
+    assert "table: 2 videos, 3 steps, 1 duplicate." in said
+    assert batches.splits["tea"].samples[0].video_path == (tmp_path / "own" / "kettle.mp4").resolve()
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "words"),
+    [
+        ("a.csv", "one,two\n1,2\n", "no data set has the columns one, two; name those of yours with stepscope annot"),
+        ("a.csv", TEA.replace("0:01,0:02", "nan,0:02"), "⚠ row 1: a time in clock is a number; got 'nan'."),
+        ("a.csv", TEA.replace("0:04", "9:00:00"), "the missing videos last 32,4"),
+        ("a.json", '{"database": {}}', "has an unknown format"),
+    ],
+)
+def test_annotations_that_cannot_be_used_are_one_sentence(
+    batches: BatchContext, tmp_path: Path, name: str, text: str, words: str
+) -> None:
+    (tmp_path / name).write_text(text)
+    said = add_files(batches, [str(tmp_path / name)], True).status.value
+    assert said.startswith("⚠ ")
+    assert words in said
+    assert set(batches.splits) == {"split"}

@@ -9,10 +9,12 @@ from typing import Any
 import gradio as gr
 import pytest
 
+from stepscope.app.batch.new_run.form import ResultsForm
 from stepscope.app.batch.new_run.start import import_files
 from stepscope.app.batch.runs import handlers
+from stepscope.app.controls.run_inputs import RuleBoxes
 from stepscope.app.core.batch_context import FEATURES_FOLDER, BatchContext
-from tests.support.pages.batch_tab import endless, make_batches, make_jobs, start, wait_for
+from tests.support.pages.batch_tab import endless, make_batches, make_jobs, select, start, wait_for
 from tests.support.paths import ROOT
 
 
@@ -78,20 +80,24 @@ def test_a_start_under_the_name_of_another_run_is_refused_to_who_pressed_it_and_
     finished: BatchContext,
 ) -> None:
     later = replace(finished, jobs=make_jobs())
-    before = handlers.show(later, "a", "as in the split")
+    before = handlers.show(later, select("a"))
     view = start(later, speak=0.9)
     assert "a holds a run with another speak_threshold (0.0; now 0.9)" in view.problem.value
     assert view.problem.value.startswith("⚠ ")
     assert view.videos == gr.skip()  # what is shown stays
     assert later.jobs.find("a") is None
-    after = handlers.show(later, "a", "as in the split")
+    after = handlers.show(later, select("a"))
     assert (after.status.value, after.videos) == (before.status.value, before.videos)
     assert after.status.value == "a: 3 videos."
 
 
 DATA = ROOT / "tests" / "data" / "imports"
 ORDER = "as in the split"
-RULE = ("informative_score", "running-sum", "2")
+RULE = RuleBoxes(signal="informative_score", policy="running-sum", threshold="2")
+
+
+def results(split: str | None, files: list[str], name: str) -> ResultsForm:
+    return ResultsForm(split=split, files=files, name=name, rule=RULE)
 
 
 @pytest.fixture
@@ -103,7 +109,7 @@ def test_uploaded_results_become_a_scored_run_that_names_what_is_missing(page: B
     upload = Path(shutil.copy(DATA / "mmduet.jsonl", tmp_path / "a.jsonl"))
     with upload.open("a") as file:
         file.write("{\n")
-    view = import_files(page, "gold", [str(upload)], "mmduet", *RULE, ORDER)
+    view = import_files(page, results("gold", [str(upload)], "mmduet"), select(None))
     assert view.problem.value == ""
     job = wait_for(page, "mmduet", "done", "failed")
     assert job.problem.startswith("a.jsonl, line 2 cannot be read as JSON")
@@ -111,7 +117,7 @@ def test_uploaded_results_become_a_scored_run_that_names_what_is_missing(page: B
         ("kettle", ""),
         ("toast", "no result file was given for it"),
     ]
-    shown = handlers.show(page, "mmduet", ORDER)
+    shown = handlers.show(page, select("mmduet"))
     assert shown.status.value.startswith("⚠ Done: mmduet, 2 videos, 1 of them with results, ")
     assert " s; a.jsonl, line 2 cannot be read" in shown.status.value
     assert "MMDuet files hold no updates" in shown.status.value
@@ -128,7 +134,7 @@ def test_uploaded_results_become_a_scored_run_that_names_what_is_missing(page: B
 
 def test_refused_files_write_nothing_and_show_no_folder(page: BatchContext, tmp_path: Path) -> None:
     def problem(*files: Path, split: str | None = "gold", name: str = "") -> str:
-        view = import_files(page, split, [str(path) for path in files], name, *RULE, ORDER)
+        view = import_files(page, results(split, [str(path) for path in files], name), select(None))
         return str(view.problem.value)
 
     cake = tmp_path / "cake.jsonl"

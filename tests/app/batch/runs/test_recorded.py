@@ -18,7 +18,7 @@ from stepscope.eval.data.writers import write_samples
 from stepscope.eval.reports.table_files import read_metrics
 from stepscope.eval.runs.folder import COPIED, NO_REFERENCE
 from tests.support.data.recorded import record_toy
-from tests.support.pages.batch_tab import make_batches, make_jobs, wait_for
+from tests.support.pages.batch_tab import make_batches, make_jobs, select, wait_for
 
 ORDER = "as in the split"
 
@@ -38,7 +38,7 @@ def copy_own_turns(folder: Path) -> Sample:
 
 def score(batches: BatchContext, name: str) -> Job:
     """Press *Score*; return the job when it is done."""
-    handlers.score(batches, name, ORDER)
+    handlers.score(batches, select(name))
     return wait_for(batches, name, "done")
 
 
@@ -50,7 +50,7 @@ def score_toy(batches: BatchContext, name: str) -> Path:
 
 
 def test_the_tab_opens_the_newest_run_with_scores(batches: BatchContext) -> None:
-    assert handlers.enter(batches, None, ORDER).status.value == "Choose a split, press Start."
+    assert handlers.enter(batches, select(None)).status.value == "Choose a split, press Start."
     score_toy(batches, "scored")
     unscored = score_toy(batches, "unscored")
     metrics = load_json((unscored / "metrics.json").read_text(encoding="utf-8"))
@@ -58,18 +58,18 @@ def test_the_tab_opens_the_newest_run_with_scores(batches: BatchContext) -> None
     record_toy(batches.runs / "live")
     batches = replace(batches, jobs=make_jobs())  # of a page that starts later
     assert batches.run_names()[0] == "live"
-    assert handlers.enter(batches, None, ORDER).runs.value == "scored"
-    assert handlers.enter(batches, "live", ORDER).runs.value == "live"
+    assert handlers.enter(batches, select(None)).runs.value == "scored"
+    assert handlers.enter(batches, select("live")).runs.value == "live"
 
 
 def test_a_recorded_run_is_scored_by_its_button(batches: BatchContext) -> None:
     folder = record_toy(batches.runs / "toy")
-    view = handlers.show(batches, "toy", ORDER)
+    view = handlers.show(batches, select("toy"))
     assert view.status.value == "toy was recorded and is not scored yet. Press Score."
     assert view.score.interactive
     score(batches, "toy")
     assert read_metrics(folder)["scores"]["num_failures"] == 0
-    shown = handlers.show(batches, "toy", ORDER)
+    shown = handlers.show(batches, select("toy"))
     assert "Done: toy, 1 video, " in shown.status.value, "without Java there are no text scores"
     assert shown.score.interactive, "it may be scored again"
 
@@ -81,11 +81,11 @@ def test_a_run_without_a_reference_of_others_has_no_scores(batches: BatchContext
         ("bare", NO_REFERENCE, "bare has no scores: its videos were recorded without a reference."),
         ("live", COPIED, "live has no scores: its turns are a copy of the model's own. Open it, correct them"),
     ):
-        view = handlers.show(batches, name, ORDER)
+        view = handlers.show(batches, select(name))
         assert view.status.value.startswith(words)
         assert str(batches.runs) not in view.status.value
         assert [row[-1] for row in view.videos["data"]] == [remark]
-        assert handlers.score(batches, name, ORDER).status.value.startswith(f"⚠ {words}")
+        assert handlers.score(batches, select(name)).status.value.startswith(f"⚠ {words}")
         assert not (batches.runs / name / "metrics.json").exists()
 
 
@@ -94,9 +94,9 @@ def test_a_corrected_copy_is_a_reference_and_the_table_says_so(batches: BatchCon
     sample = copy_own_turns(folder)
     changed = Correction(reviewer="anna", kind="text", turn=name_turns(sample.turns)[0], text="Stop.")
     batches = replace(batches, correct=partial(apply_corrections, corrections=[changed]))
-    assert handlers.show(batches, "live", ORDER).status.value.endswith("not scored yet. Press Score.")
+    assert handlers.show(batches, select("live")).status.value.endswith("not scored yet. Press Score.")
     job = score(batches, "live")
     remark = "scored against its corrected turns; 1 changed"
-    assert handlers.show(batches, "live", ORDER).videos["data"][0][-1] == remark
+    assert handlers.show(batches, select("live")).videos["data"][0][-1] == remark
     assert read_metrics(folder)["warnings"] == {"boat": remark}
     assert job.rows["boat"]["num_failures"] == 1

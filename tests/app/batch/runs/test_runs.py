@@ -12,20 +12,21 @@ import pytest
 
 from stepscope.app.batch.runs import handlers
 from stepscope.app.batch.runs.handlers import ShownRun
-from stepscope.app.batch.sweeps import handlers as sweeping
-from stepscope.app.batch.sweeps.handlers import RECOMMENDED
+from stepscope.app.batch.sweeps import tab as sweeping
+from stepscope.app.batch.sweeps.tab import RECOMMENDED, SweepForm
+from stepscope.app.controls.widgets import Updates
 from stepscope.app.core.batch_context import BatchContext
 from stepscope.app.core.results import HEADERS
 from stepscope.eval.metrics.definitions import find_metric
 from stepscope.eval.runs.output_folder import lock_folder
 from stepscope.eval.runs.worker_messages import Progress, VideoStatus, WorkerStatus, WorkerUsage
-from tests.support.pages.batch_tab import endless, make_jobs, start, wait_for
+from tests.support.pages.batch_tab import endless, make_jobs, select, start, wait_for
 
 
 def test_the_tables_of_a_finished_run_are_those_on_disk(finished: BatchContext) -> None:
     assert wait_for(finished, "a", "done").problem.startswith("text scores are missing: ")
     folder = finished.runs / "a"
-    view = handlers.show(finished, "a", "as in the split")
+    view = handlers.show(finished, select("a"))
     assert re.match(r"⚠ Done: a, 3 videos, \d+ failures, \d+ s; text scores are missing: ", view.status.value)
     assert [row[0] for row in view.videos["data"]] == ["v0", "v1", "v2"]
     assert len(view.videos["data"][0]) == len(HEADERS)
@@ -36,7 +37,7 @@ def test_the_tables_of_a_finished_run_are_those_on_disk(finished: BatchContext) 
     assert f"<b>{metrics['scores']['F1']:.3f}</b>" in view.corpus
     assert find_metric("F1").definition.split("<")[0] in view.corpus
     same = tick(finished, view)
-    assert all(value == gr.skip() for value in same)
+    assert same == Updates()
 
 
 def test_a_running_run_shows_its_queue_and_the_cost_of_each_worker(
@@ -52,7 +53,7 @@ def test_a_running_run_shows_its_queue_and_the_cost_of_each_worker(
     job = wait_for(batches, "a", "running")
     while job.progress is None:
         time.sleep(0.01)
-    view = handlers.show(batches, "a", "as in the split")
+    view = handlers.show(batches, select("a"))
     go_on.set()
     assert view.status.value == "a: 1 of 9 videos, 7 in the queue, 2.0 frames/s, 1,234 tokens/s, 0:18 left."
     cost = "1,234 tokens/s · KV cache 4,000 tokens, 30.0 MiB · memory 800.0 MiB of 80.0 GiB on the GPU"
@@ -73,31 +74,33 @@ def test_a_second_run_waits_with_its_place_and_a_cancelled_one_makes_room(
     assert view.status.value == "b is queued: 1 ahead."
     view = start(batches, name="c")
     assert view.status.value == "c is queued: 2 ahead."
+    stale = handlers.tick(batches, view.shown, select("a"))  # sent before the page had the reply to Start
+    assert stale == Updates(shown=ShownRun(name="a"))
     assert batches.run_names() == ["c", "b", "a"]
-    status = handlers.show(batches, "a", "as in the split").status.value
+    status = handlers.show(batches, select("a")).status.value
     assert status == "a: 0 of 3 videos, 1.0 frames/s, 1:00 left, 2 runs wait behind it."
-    swept = sweeping.show_sweep(batches, "a", RECOMMENDED, 5).said
+    swept = sweeping.show_sweep(batches, SweepForm(run="a", metric=RECOMMENDED, size=5)).said
     assert swept == "a is still running; its points are shown when it has finished."
-    handlers.cancel(batches, "b", "as in the split")
-    handlers.cancel(batches, "a", "as in the split")
+    handlers.cancel(batches, select("b"))
+    handlers.cancel(batches, select("a"))
     wait_for(batches, "c", "running")
     assert first.state == "cancelled"
-    view = handlers.tick(batches, ShownRun(name="a"), "", "a", "as in the split")
+    view = handlers.tick(batches, ShownRun(name="a"), select("a"))
     assert "was cancelled" in view.status.value
     assert "frames/s" not in view.progress
-    handlers.cancel(batches, "c", "as in the split")
+    handlers.cancel(batches, select("c"))
     wait_for(batches, "c", "cancelled")
 
 
-def tick(batches: BatchContext, last: handlers.BatchView, name: str = "a", order: str = "as in the split") -> Any:
-    return handlers.tick(batches, last.shown, last.progress, name, order)
+def tick(batches: BatchContext, last: Updates, name: str = "a") -> Any:
+    return handlers.tick(batches, last.shown, select(name))
 
 
 def test_a_failed_video_has_its_reason_and_the_line_goes_on(batches: BatchContext, tmp_path: Path) -> None:
     (tmp_path / "v1.mp4").write_bytes(b"noise")
     start(batches)
     wait_for(batches, "a", "done")
-    view = handlers.show(batches, "a", "only failed")
+    view = handlers.show(batches, select("a", "only failed"))
     assert view.status.value.startswith("⚠ Done: a, 3 videos, 1 of them failed, ")
     assert [row[0] for row in view.videos["data"]] == ["v1"]
     assert str(view.videos["data"][0][-1]).startswith("failed: ")
@@ -111,7 +114,7 @@ def test_a_run_that_another_program_writes_keeps_its_status_in_all_other_windows
         wait_for(later, "a", "refused")
     mine = tick(later, seen)
     assert "is being written by another program" in mine.status.value
-    others = handlers.show(later, "a", "as in the split")
+    others = handlers.show(later, select("a"))
     assert others.status.value == "a: 3 videos."
     assert [row[0] for row in others.videos["data"]] == ["v0", "v1", "v2"]
     assert tick(later, others).status == gr.skip()
@@ -123,6 +126,6 @@ def test_a_run_whose_table_is_damaged_says_so(batches: BatchContext) -> None:
     (folder / "run.json").write_text("{}", encoding="utf-8")
     (folder / "metrics.json").write_text('{"scores": {}}', encoding="utf-8")
     (folder / "videos.csv").write_bytes(b"video_id,error,F1\nv0,,much\n")
-    view = handlers.show(batches, "old", "worst updates")
+    view = handlers.show(batches, select("old", "worst updates"))
     assert view.status.value.startswith("⚠ old: videos.csv cannot be read: ")
     assert view.videos["data"] == []

@@ -9,6 +9,7 @@ import pytest
 
 from stepscope.app.batch import training
 from stepscope.app.batch.training import HEADERS, clip_table
+from stepscope.app.controls.widgets import Updates
 from stepscope.app.core.batch_context import BatchContext
 from stepscope.app.figures.charts.registry import TRAINING_CHARTS
 from stepscope.app.window.context import AppContext
@@ -72,7 +73,7 @@ def test_a_training_folder_is_shown_and_followed_until_it_is_finished(
     assert "2 have a problem and are listed first" in view.said
     assert (view.timer.active, view.curves.visible) == (True, True)
     assert json.loads(view.losses)["light"]["data"][0]["y"][-1] == pytest.approx(2 / 150)
-    assert training.follow_training(finished, view.shown) == training.TrainingView(), "nothing has changed"
+    assert training.follow_training(finished, view.shown) == Updates(), "nothing has changed"
     write_folder(runs, step=200)
     later = training.follow_training(finished, view.shown)
     assert later.said.startswith("Finished after step 200 of 200")

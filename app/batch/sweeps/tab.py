@@ -1,22 +1,35 @@
-"""Handlers of the Thresholds tab: show a sweep, run and cancel an exact one, and apply the best point."""
+"""The tab *Thresholds*: shows a sweep, runs and cancels an exact one, and applies the best point."""
 
 import math
 from collections.abc import Callable, Generator, Mapping
 from contextlib import closing
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import gradio as gr
 
-from stepscope.app.batch.file_rows import NamedFigure
+from stepscope.app.batch.file_rows import NamedFigure, make_figure_row
 from stepscope.app.batch.sweeps import folders
-from stepscope.app.controls.cancellable import WorkButtons, show_ended, show_working
-from stepscope.app.controls.widgets import UPDATE_INTERVAL_S, Pace, read_event
+from stepscope.app.controls.cancellable import WorkButtons, show_ended, show_working, wire_work
+from stepscope.app.controls.widgets import (
+    AT_ONCE,
+    LATEST,
+    PREVIEW_THRESHOLDS_JS,
+    SWEEP_QUEUE,
+    UPDATE_INTERVAL_S,
+    Pace,
+    Updates,
+    make_status_line,
+    read_event,
+    wire,
+    wire_download,
+)
 from stepscope.app.core.batch_context import BatchContext
 from stepscope.app.figures.charts.registry import SWEEP_CHARTS
 from stepscope.app.formatting import as_sentence, format_clock, format_score
-from stepscope.app.player.component import pack_chart
+from stepscope.app.player.component import make_chart, pack_chart
 from stepscope.app.style.colours import Theme
 from stepscope.app.templates import render
 from stepscope.app.window.context import AppContext
@@ -29,7 +42,7 @@ from stepscope.engine.plurals import format_count
 from stepscope.eval.metrics.definitions import find_metric, has_direction
 from stepscope.eval.sweeps.best_point import BestPoint, explain_best, find_best, recommend_metric, warn_of_edge
 from stepscope.eval.sweeps.exact import SweepProgress, run_sweep
-from stepscope.eval.sweeps.grid import SWEEP_METRICS, GridScores
+from stepscope.eval.sweeps.grid import GRID_SIZES, SWEEP_METRICS, GridScores
 
 RECOMMENDED: Final = "recommended"
 
@@ -87,33 +100,30 @@ _IN_USE: Final = "In use: "
 _EVERYWHERE: Final = "the next run here and the player have "
 
 
-class SweepView(NamedTuple):
-    """The outputs of the sweep, by default of none; ``best`` is the point that the button ``apply`` uses."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SweepForm:
+    """The shown run, the score by which a point is best, the size of the grid, and the swept signals."""
 
-    said: Any = ""
-    search: Any = ""
-    heat: Any = ""
-    curves: Any = ""
-    best: Any = None
-    apply: Any = gr.Button("Use the best point", interactive=False, visible=True)
-    metric: Any = gr.Dropdown(choices=choices(None))
-    csv: Any = gr.DownloadButton(interactive=False)
-    json: Any = gr.DownloadButton(interactive=False)
-    signals: Any = gr.Dropdown(choices=[], value=None, visible=False)
+    run: Any
+    metric: Any
+    size: Any
+    signals: Any = None
 
 
-class AppliedPoint(NamedTuple):
-    """The outputs of ``apply_best`` and ``apply_picked``: the sliders of the form and of the player, and the text.
-
-    ``named`` is a text for ``PREVIEW_THRESHOLDS_JS``, empty without named signals.
-    """
-
-    speak: Any = gr.skip()
-    update: Any = gr.skip()
-    player_speak: Any = gr.skip()
-    player_update: Any = gr.skip()
-    said: Any = gr.skip()
-    named: Any = gr.skip()
+def _show_none(said: str) -> Updates:
+    """Return the view without a sweep; ``best`` is the point that the button ``apply`` uses."""
+    return Updates(
+        said=said,
+        search="",
+        heat="",
+        curves="",
+        best=None,
+        apply=gr.Button("Use the best point", interactive=False, visible=True),
+        metric=gr.Dropdown(choices=choices(None)),
+        csv=gr.DownloadButton(interactive=False),
+        json=gr.DownloadButton(interactive=False),
+        signals=gr.Dropdown(choices=[], value=None, visible=False),
+    )
 
 
 def offer_points(batches: BatchContext, live: Cancellable | None, name: str | None) -> Any:
@@ -127,46 +137,40 @@ def offer_points(batches: BatchContext, live: Cancellable | None, name: str | No
     return gr.Button(interactive=True)
 
 
-def enter_sweep(
-    batches: BatchContext, name: str | None, metric: str, size: int, signals: str | None = None
-) -> tuple[SweepView, int]:
-    """Return the sweep of a newly chosen run, and the size of its grid, one with exact points if there is one."""
-    sizes = folders.find_exact_sizes(batches, name)
-    chosen = size if size in sizes or not sizes else sizes[-1]
-    return show_sweep(batches, name, metric, chosen, signals), chosen
+def enter_sweep(batches: BatchContext, form: SweepForm) -> Updates:
+    """Show the sweep of a newly chosen run, with the size of its grid: one with exact points if there is one."""
+    sizes = folders.find_exact_sizes(batches, form.run)
+    size = form.size if form.size in sizes or not sizes else sizes[-1]
+    return Updates(show_sweep(batches, replace(form, size=size)), size=size)
 
 
-def show_sweep(
-    batches: BatchContext, name: str | None, metric: str, size: int, signals: str | None = None
-) -> SweepView:
+def show_sweep(batches: BatchContext, form: SweepForm) -> Updates:
     """Show the points of a grid: exact if they were run, else a preview from the traces of the run."""
+    name, metric = form.run, form.metric
     try:
-        found = folders.find_sweep(batches, name, size, signals or "")
-        view = SweepView(
-            metric=gr.Dropdown(choices=choices(found.scores)),
-            csv=gr.DownloadButton(interactive=True),
-            json=gr.DownloadButton(interactive=True),
-            signals=gr.Dropdown(choices=list(found.choices), value=found.signals, visible=True)
-            if found.choices
-            else SweepView().signals,
-        )
+        found = folders.find_sweep(batches, name, form.size, form.signals or "")
     except (EngineError, ValueError, OSError) as error:
         job = batches.jobs.find(name) if name is not None else None
         if job is not None and not job.is_over:
-            return SweepView(said=f"{name} is still running; its points are shown when it has finished.")
-        return SweepView(said=as_sentence(error))
+            return _show_none(f"{name} is still running; its points are shown when it has finished.")
+        return _show_none(as_sentence(error))
+    files = {name: gr.DownloadButton(interactive=True) for name in ("csv", "json")}
+    view = Updates(_show_none(""), metric=gr.Dropdown(choices=choices(found.scores)), **files)
+    if found.choices:
+        view.signals = gr.Dropdown(choices=list(found.choices), value=found.signals, visible=True)
     chosen = recommend_metric(found.scores.metrics) if metric == RECOMMENDED else metric
     if chosen not in found.scores.metrics:
         needs = f"{find_metric(chosen).label} needs exact points: press Run each point, or choose another score."
         if found.scores.grid.specs:
             needs = f"{find_metric(chosen).label} is no score of a preview of these signals: choose another score."
-        return view._replace(said=f"{describe_points(found)} {needs}")
+        return Updates(view, said=f"{describe_points(found)} {needs}")
     try:
         best = find_best(found.scores, chosen, present=found.data.present)
     except ValueError as error:
-        return view._replace(said=f"{describe_points(found)} {as_sentence(error)}")
-    revision = f"{name} {chosen} {size} {found.signals}"
-    return view._replace(
+        return Updates(view, said=f"{describe_points(found)} {as_sentence(error)}")
+    revision = f"{name} {chosen} {form.size} {found.signals}"
+    return Updates(
+        view,
         said=describe_best(found, best),
         search=describe_search(found, best),
         heat=pack_chart(partial(SWEEP_CHARTS["heat_map"].draw, found.data, chosen), revision=revision),
@@ -176,20 +180,18 @@ def show_sweep(
     )
 
 
-def draw_sweep_chart(
-    batches: BatchContext, run: str | None, metric: str, size: int, signals: str | None, name: str, theme: Theme
-) -> NamedFigure:
+def draw_sweep_chart(batches: BatchContext, form: SweepForm, name: str, theme: Theme) -> NamedFigure:
     """Return a chart of ``SWEEP_CHARTS`` of the shown points. Raises ``ValueError`` if they lack the score."""
     if name not in SWEEP_CHARTS:
         raise ValueError("there is no such chart; choose one of the list")
-    found = folders.find_sweep(batches, run, size, signals or "")
-    chosen = recommend_metric(found.scores.metrics) if metric == RECOMMENDED else metric
+    found = folders.find_sweep(batches, form.run, form.size, form.signals or "")
+    chosen = recommend_metric(found.scores.metrics) if form.metric == RECOMMENDED else form.metric
     return NamedFigure(figure=SWEEP_CHARTS[name].draw(found.data, chosen, theme), run=found.run)
 
 
 def run_points(
     context: AppContext, batches: BatchContext, live: Cancellable, name: str | None, size: int, devices: str
-) -> Generator[WorkButtons]:
+) -> Generator[Updates]:
     """Run the split of a run at every point of a grid; see ``run_planned``."""
     plan = partial(folders.plan_sweep, batches, name, size, devices)
     yield from run_planned(context, live, plan, lambda _: show_ended(""))
@@ -199,9 +201,9 @@ def run_planned(
     context: AppContext,
     live: Cancellable,
     plan: Callable[[], folders.PlannedSweep],
-    read: Callable[[folders.PlannedSweep], Any],
-) -> Generator[Any]:
-    """Run a sweep; yield its progress as ``WorkButtons``, then what ``read`` returns. Finished videos are kept.
+    read: Callable[[folders.PlannedSweep], Updates],
+) -> Generator[Updates]:
+    """Run a sweep; yield its progress on ``WorkButtons``, then what ``read`` returns. Finished videos are kept.
 
     A cancelled sweep yields only that it was cancelled. Failed videos are named until the sweep ends.
     """
@@ -253,7 +255,7 @@ def _button_words(best: BestPoint) -> str:
     return best.place if best.grid.has_theta else " and ".join(known)
 
 
-def apply_best(best: BestPoint | None, said: str, run: str | None) -> AppliedPoint:
+def apply_best(best: BestPoint | None, said: str, run: str | None) -> Updates:
     """Set the thresholds of both tabs to the best point, and add that to the description ``said``.
 
     Those of named signals are set in the player alone, for the videos of ``run``.
@@ -261,7 +263,7 @@ def apply_best(best: BestPoint | None, said: str, run: str | None) -> AppliedPoi
     return _apply(best, None if best is None else best.thresholds, said, run)
 
 
-def apply_picked(best: BestPoint | None, said: str, run: str | None, event: gr.EventData) -> AppliedPoint:
+def apply_picked(best: BestPoint | None, said: str, run: str | None, event: gr.EventData) -> Updates:
     """Set the thresholds of both tabs to a picked point of a chart, as ``apply_best``; ``best`` has its grid."""
     point = read_event(event, "point")
     is_pair = isinstance(point, list) and len(point) == 2
@@ -276,21 +278,100 @@ def apply_picked(best: BestPoint | None, said: str, run: str | None, event: gr.E
     return _apply(best, (speak, update) if is_valid else None, said, run)
 
 
-def _apply(best: BestPoint | None, thresholds: tuple[float, float] | None, said: str, run: str | None) -> AppliedPoint:
+def _apply(best: BestPoint | None, thresholds: tuple[float, float] | None, said: str, run: str | None) -> Updates:
     if best is None or thresholds is None:
-        return AppliedPoint()
+        return Updates()
     described, _, _ = said.partition(_IN_USE)
     place, specs = best.grid.describe(*thresholds), best.grid.specs
     where = f"the player previews {place} in the videos of {run}" if specs else f"{_EVERYWHERE}{place}"
     values: dict[Decision, float] = {"speak": thresholds[0], "update": thresholds[1]}
-    heads = {name: values[name] for name in best.grid.titles if name not in specs}
+    heads: dict[str, float] = {name: values[name] for name in best.grid.titles if name not in specs}
     named = {spec.name: values[name] for name, spec in specs.items()}
-    speak, update = heads.get("speak", gr.skip()), heads.get("update", gr.skip())
-    return AppliedPoint(
-        speak=speak,
-        update=update,
-        player_speak=speak,
-        player_update=update,
+    return Updates(
+        form=Updates(**heads),
+        player=Updates(**heads),
         said=f"{described.rstrip()} {_IN_USE}{where}.",
         named=to_json(dict(heads) | {"used": {"run": run, "signals": named}}) if specs else "",
     )
+
+
+def make_sweep_panel(
+    context: AppContext,
+    batches: BatchContext,
+    *,
+    runs: Any,
+    shown: Any,
+    devices: Any,
+    here: Any,
+    sliders: Any,
+    player: Any,
+) -> None:
+    """Lay out and wire the tab.
+
+    A sweep runs on the first of ``devices``. A point sets the ``sliders`` of the form, and those of the ``player``.
+    """
+    with gr.Row():
+        metric = gr.Dropdown(
+            choices(None),
+            value=RECOMMENDED,
+            label="Best by",
+            interactive=True,
+            scale=3,
+            min_width=300,
+            elem_id="metric",
+        )
+        signals = gr.Dropdown(
+            [], label="Signals", visible=False, interactive=True, scale=3, min_width=200, elem_id="sweep_signals"
+        )
+        size = gr.Dropdown(list(GRID_SIZES), value=GRID_SIZES[1], label="Thresholds per axis", scale=2, elem_id="size")
+        with gr.Column(scale=4, min_width=376), gr.Row():  # the buttons stay together in a narrow window
+            with gr.Column(min_width=180):
+                exact = gr.Button("Run each point", size="sm", elem_id="exact")
+                cancel = gr.Button("Cancel", variant="stop", size="sm", interactive=False, elem_id="cancel_sweep")
+            with gr.Column(min_width=180):
+                apply = gr.Button("Use the best point", size="sm", interactive=False, elem_id="apply")
+                with gr.Row():
+                    table = gr.DownloadButton(
+                        "sweep.csv", size="sm", min_width=80, interactive=False, elem_id="sweep_csv"
+                    )
+                    whole = gr.DownloadButton("sweep.json", size="sm", min_width=80, interactive=False)
+    progress = gr.HTML(elem_id="sweep_progress", padding=False)
+    swept = make_status_line("swept")
+    search = gr.HTML(elem_id="swept_search", padding=False)
+    with gr.Row(elem_classes=["charts", "two-charts"]):
+        heat, through = (make_chart(name, hint="Click a point to use its thresholds") for name in ("heat", "through"))
+    form = SweepForm(run=runs, metric=metric, size=size, signals=signals)
+    titles = {name: chart.title for name, chart in SWEEP_CHARTS.items()}
+    make_figure_row(titles, partial(draw_sweep_chart, batches), [form], elem_id="sweep")
+    for button, name in ((table, "sweep.csv"), (whole, "sweep.json")):
+        wire_download(button.click, partial(folders.download_sweep, batches, name), [runs, size, signals])
+    view = {
+        "said": swept,
+        "search": search,
+        "heat": heat,
+        "curves": through,
+        "best": gr.State(None),
+        "apply": apply,
+        "metric": metric,
+        "csv": table,
+        "json": whole,
+        "signals": signals,
+    }
+    buttons = WorkButtons(start=exact, cancel=cancel, progress=progress)
+    enter, show = partial(enter_sweep, batches), partial(show_sweep, batches)
+    wire(partial(gr.on, [here.select, shown.change]), enter, form, {**view, "size": size}, **LATEST)
+    wire(partial(gr.on, [metric.select, size.select, signals.select]), show, form, view, **LATEST)
+    live, run = gr.State(None), partial(run_points, context, batches)
+    gr.on([here.select, shown.change], partial(offer_points, batches), [live, runs], exact, **LATEST)
+    options = {"cancelled": CANCELLED, **SWEEP_QUEUE}
+    for ended in wire_work(buttons, run, [live, runs, size, devices], buttons, **options):
+        wire(ended.then, show, form, view, **AT_ONCE)
+    named = gr.Textbox(visible="hidden")
+    applied = {"form": sliders, "player": player, "said": swept, "named": named}
+    inputs = [view["best"], swept, runs]
+    applying = [
+        wire(apply.click, apply_best, inputs, applied, **AT_ONCE),
+        *(wire(chart.pick, apply_picked, inputs, applied, **AT_ONCE) for chart in (heat, through)),
+    ]
+    for event in applying:
+        event.then(None, [*player, named], None, js=PREVIEW_THRESHOLDS_JS, api_visibility="private")

@@ -52,7 +52,7 @@ def add_upload(batches: BatchContext, uploads: Sequence[Path], *, draws: bool = 
     source = _read_any(uploads)
     if isinstance(source, Annotations):
         return _add_annotated(batches, source, uploads, draws=draws)
-    origin = {"reference_writer": source.reference_writer} if source.reference_writer else {}
+    origin = source.origin
     entries = tuple(_with_known_videos(source.entries, batches.listed_splits()))
     return _keep(batches, uploads[0], entries, origin), ""
 
@@ -230,7 +230,7 @@ def add_path(batches: BatchContext, typed: str | None, draws: bool = False) -> U
             raise ValueError("this page accepts no paths; upload the split")
         path, splits = Path(strip_text(typed or "")).expanduser(), batches.splits
         if not path.name:
-            raise ValueError("the path is empty; enter that of a manifest, DST training JSON or ProAssist JSONL")
+            raise ValueError("the path is empty; enter that of a split or of annotations")
         if path.is_file():
             check_size(path)
         source = _read_any([path])

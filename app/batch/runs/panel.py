@@ -193,7 +193,7 @@ class RunPanel(NamedTuple):
     status: Any
     progress: Any
     downloads: Mapping[str, Any]
-    """By file name with ``_`` for ``.``, as in ``BatchView``."""
+    """By file name with ``_`` for ``.``, as their buttons are named."""
     origin: Any
     use: Any
     score: Any

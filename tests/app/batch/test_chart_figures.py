@@ -41,6 +41,7 @@ def batches(monkeypatch: pytest.MonkeyPatch) -> Any:
         folder=Path("runs").joinpath,
         run_names=lambda: ["first", "second"],
         settings_of=lambda name: {},
+        split_of=lambda settings: None,
         scoring_of=lambda settings: SCORING,
     )
 

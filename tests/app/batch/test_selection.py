@@ -207,7 +207,7 @@ def test_a_search_lists_moments_with_their_place(batches: BatchContext) -> None:
 def test_the_player_starts_a_search_for_its_kind_of_failure(batches: BatchContext) -> None:
     picked: Any = SimpleNamespace(run="a", kind="missed update")
     found = searching.find_kind(batches, picked)
-    assert (found.runs.value, found.scope, found.views.selected) == ("a", THIS_RUN, "search")
+    assert (found.runs.value, found.scope, found.views.selected) == ("a", THIS_RUN, "Search")
     assert found.query == 'failure:"missed update"'
     assert len(search(batches, found.query).moments) > 0
 

@@ -18,6 +18,7 @@ from stepscope.app.controls.cancellable import WorkButtons, show_ended, show_wor
 from stepscope.app.core.batch_context import BatchContext
 from stepscope.app.core.run import file_name
 from stepscope.app.formatting import as_sentence
+from stepscope.app.player.opening import InPlayer
 from stepscope.app.publish.folder import check_replaceable
 from stepscope.app.publish.options import VideoFiles
 from stepscope.app.publish.story import Story, parse_story, write_story
@@ -228,11 +229,12 @@ def make_publish_panel(
     context: AppContext,
     batches: BatchContext,
     box: gr.Column,
-    openers: tuple[Any, Any],
+    opener: gr.Button,
+    in_player: InPlayer,
     *,
     selection: Selection,
 ) -> None:
-    """Lay out and wire the panel in its ``box``, which is closed below the shown run.
+    """Lay out and wire the panel in its ``box``, which is closed below the shown run; the player opens it for a story.
 
     It publishes the shown run, its selected videos, or the story of the browser.
     """
@@ -262,11 +264,15 @@ def make_publish_panel(
         title=title,
         story=story,
     )
+    asked = in_player.view.run.player.publish_story(
+        lambda: (True, gr.Column(visible=True), STORY), None, [is_open, box, what], **widgets.AT_ONCE
+    )
+    asked.then(lambda: gr.Tabs(selected="batch"), None, in_player.view.tabs, **widgets.AT_ONCE)
     opened = [
-        openers[0].click(
+        opener.click(
             lambda is_open: (not is_open, gr.Column(visible=not is_open)), is_open, [is_open, box], **widgets.AT_ONCE
         ),
-        openers[1].click(lambda: (True, gr.Column(visible=True), STORY), None, [is_open, box, what], **widgets.AT_ONCE),
+        asked,
     ]
     changes = [choice.input for choice in (what, target, folder, has_videos)]
     changes += [selection.run.change, selection.only.change, selection.part.change]

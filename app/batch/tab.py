@@ -87,7 +87,7 @@ def make_batch_tab(
                     make_split_panel(context, batches, split=form.entries.split, here=tab, in_player=in_player)
                 with make_tab("Training") as tab:
                     make_training_panel(context, batches, here=tab, batch_tab=here, elsewhere=elsewhere)
-    make_publish_panel(context, batches, publish, run.publish, selection=selection)
+    make_publish_panel(context, batches, publish, run.publish, in_player, selection=selection)
     view = {
         "status": status,
         "progress": run.progress,

@@ -34,6 +34,7 @@ EVENTS: Final = (
     "inspect_frame",
     "next_video",
     "open_tabs",
+    "publish_story",
     "shown",
     "step_search",
     "step_settle",
@@ -83,6 +84,7 @@ def make_player(
     - ``export_figure``: the format and look of a figure of the visible range; see ``app.player.downloads``.
     - ``find_kind``: the kind of failure to search in all videos of a run (``kind``, ``run``).
     - ``inspect_frame``: the frame to inspect (``frame``), answered by the patch ``inspection``.
+    - ``publish_story``: opens *Publish* with the story of the browser.
     - ``step_search``, ``step_settle``, ``step_videos``: the next (``by`` 1) or previous (-1) entry of a list to open.
     - ``open_tabs``: the page's ``tab``, and its ``view`` or None, to which Back leads.
     - ``next_video``: the video after which the next one of a queue is opened (``video_id``, ``run``, ``reviewer``).

@@ -198,8 +198,8 @@ class RunPanel(NamedTuple):
     use: Any
     score: Any
     cancel: Any
-    publish: tuple[Any, Any]
-    """The buttons that open the panel *Publish*, for the run and for the story."""
+    publish: Any
+    """The button that opens the panel *Publish*."""
 
 
 def make_run_panel(batches: BatchContext) -> RunPanel:
@@ -214,10 +214,7 @@ def make_run_panel(batches: BatchContext) -> RunPanel:
         use = gr.Button(
             "Use these settings", size="sm", scale=0, min_width=140, interactive=False, elem_id="use_settings"
         )
-        publish = (
-            gr.Button("Publish", size="sm", scale=0, min_width=90, elem_id="publish_open"),
-            gr.Button("Publish the story", size="sm", scale=0, visible="hidden", elem_id="publish_story"),
-        )
+        publish = gr.Button("Publish", size="sm", scale=0, min_width=90, elem_id="publish_open")
         score = gr.Button("Score", size="sm", scale=0, min_width=90, interactive=False, elem_id="score")
         cancel = gr.Button(
             "Cancel", variant="stop", size="sm", scale=0, min_width=90, interactive=False, elem_id="cancel"

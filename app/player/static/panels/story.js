@@ -60,7 +60,7 @@ export function drawStory(player) {
     disabled = moments.length === 0;
   const line = createNode("p", "ss-line", [
     createButton("", "add this moment (*)", () => addMoment(player), { disabled: isFull }),
-    createButton("", "publish…", openPublish, { disabled }),
+    createButton("", "publish…", () => player.trigger("publish_story"), { disabled }),
     createButton("", "story.json", saveStory, { disabled }),
   ]);
   player
@@ -110,21 +110,6 @@ function openMoment(player, moment) {
   }
   const { run: saved, video, time_s: t, event } = moment;
   location.search = new URLSearchParams({ saved, video, t, ...(event ? { event } : {}) });
-}
-
-// Opens *Publish* of the tab Batch with the story chosen; Gradio draws the tab when it is opened first.
-function openPublish() {
-  // the last of this name: on a narrow page it is in the menu of further tabs; the first one only measures the width
-  [...document.querySelectorAll("#rooms > .tab-wrapper button")]
-    .findLast((tab) => tab.textContent.trim() === "Batch")
-    ?.click();
-  const end = performance.now() + 10_000;
-  const open = () => {
-    const button = document.querySelector("#publish_story");
-    if (button) button.click();
-    else if (performance.now() < end) requestAnimationFrame(open);
-  };
-  open();
 }
 
 function saveStory() {

@@ -59,7 +59,7 @@ def build_page(context: AppContext, batches: BatchContext, reviews: ReviewContex
             batch_views = make_batch_tab(context, batches, in_player, here=batch_tab, elsewhere=elsewhere)
         with review_tab:
             review_views = make_review_tab(context, batches, reviews, in_player, here=review_tab)
-        wire_calibration(context, batches, tab.view.clip.clip, tab.calibration, tab.view.thresholds)
+        wire_calibration(context, batches, tab.view, tab.calibration)
         wire_previews(tab)
         _wire_tabs(page, tab.view.run.player, tabs, {"batch": batch_views, "reviews": review_views})
     drop_hidden_progress(page)

@@ -73,9 +73,8 @@ def make_batch_tab(
                 with make_tab("Charts") as tab:
                     charts = make_charts_panel(batches, runs=runs, shown=shown, here=tab)
                 with make_tab("Thresholds") as tab:
-                    player: Any = in_player.view.thresholds
                     sliders = {"speak": form.entries.speak, "update": form.entries.update}
-                    used = {"sliders": sliders, "player": player, "devices": form.entries.devices}
+                    used: Any = {"sliders": sliders, "player": in_player.view, "devices": form.entries.devices}
                     make_sweep_panel(context, batches, runs=runs, shown=shown, here=tab, **used)
                 with make_tab("Compare") as tab:
                     make_compare_panel(context, batches, here=tab, **ending)

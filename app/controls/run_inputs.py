@@ -21,7 +21,7 @@ _CONVERT: Final = "Number((1 - value).toFixed(12))"
 _READ_THETA_JS: Final = f"(value) => {_CONVERT}"
 _PREVIEW_THETA_JS: Final = f"""(value) => {{
     const speak = {_CONVERT};
-    document.dispatchEvent(new CustomEvent('stepscope:threshold', {{detail: {{speak}}}}));
+    document.querySelector('#player .ss').preview({{speak}});
     return speak;
 }}"""
 _SHOW_THETA_JS: Final = f"""(value) =>

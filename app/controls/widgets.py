@@ -43,15 +43,8 @@ CHAT_QUEUE: Final[dict[str, Any]] = {"concurrency_id": "chat", "concurrency_limi
 """Options of questions, which pass this queue at once: they wait for a worker of the pool, with those of programs."""
 SWEEP_QUEUE: Final[dict[str, Any]] = {"concurrency_id": "sweep", "concurrency_limit": 1, "api_visibility": "private"}
 """Options of sweeps, which load their own model: one at a time, in a queue of their own."""
-PREVIEW_THRESHOLDS_JS: Final = """(speak, update, named) => {
-    const detail = named ? JSON.parse(named) : {speak, update};
-    document.dispatchEvent(new CustomEvent('stepscope:threshold', {detail}));
-}"""
-"""Script of an event with both sliders as inputs: the player previews the thresholds, then requests the exact run.
-
-A third input, if not empty, is JSON that replaces both: ``speak`` and ``update`` as far as they are set, and ``used``
-with the name of a ``run`` and the thresholds of its named ``signals``.
-"""
+PREVIEW_THRESHOLDS_JS: Final = "(speak, update) => document.querySelector('#player .ss').preview({speak, update})"
+"""Script of an event with both sliders as inputs: the player previews the thresholds, then requests the exact run."""
 READ_PLAYHEAD_JS: Final = """(...inputs) => [
     ...inputs.slice(0, -1), String(document.querySelector('#player .ss')?.stopAtFrame?.() ?? '')
 ]"""

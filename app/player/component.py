@@ -131,14 +131,21 @@ def make_player(
 _numbers = count()
 
 
-def patch_player(*, inspection: Mapping[str, Any] | None = None, turn: Mapping[str, Any] | None = None) -> Any:
+def patch_player(
+    *,
+    inspection: Mapping[str, Any] | None = None,
+    turn: Mapping[str, Any] | None = None,
+    thresholds: Mapping[str, Any] | None = None,
+) -> Any:
     """Return an update of the player that leaves its run: what the server sends besides, by name.
 
     Args:
         inspection: The prompt and tokens of a frame; see ``app.player.inspection``.
         turn: A turn for the player's form of the reference: ``as``, ``text`` and ``time_s``.
+        thresholds: Thresholds to preview and then run: ``speak`` and ``update`` as far as they are set, and ``used``
+            with the name of a ``run`` and the thresholds of its named ``signals``.
     """
-    sent = {"inspection": inspection, "turn": turn}
+    sent = {"inspection": inspection, "turn": turn, "thresholds": thresholds}
     known = {name: value for name, value in sent.items() if value is not None}
     return gr.HTML(patch=to_json({"number": next(_numbers), **known}))  # without a number, an equal one would be none
 

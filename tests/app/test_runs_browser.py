@@ -87,7 +87,7 @@ def test_the_next_video_opens_from_the_first_page_and_from_a_link(page: Page, ad
 def test_back_after_other_thresholds_shows_the_earlier_run_and_forward_the_later_one(page: Page) -> None:
     page.wait_for_function("new URLSearchParams(location.search).get('run')")
     for speak in (0.8, 0.3):
-        page.evaluate(f"document.dispatchEvent(new CustomEvent('stepscope:threshold', {{detail: {{speak: {speak}}}}}))")
+        page.evaluate(f"document.querySelector('#player .ss').preview({{speak: {speak}}})")
         wait_for(page, f"seen.runThresholds.speak === {speak} && location.search.includes('speak={speak}')")
         expect(page.locator(".ss-changed-counts")).to_be_visible()  # this was asked for
     for go, speak in ((page.go_back, 0.8), (page.go_back, 0.5), (page.go_forward, 0.8), (page.go_forward, 0.3)):

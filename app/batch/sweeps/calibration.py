@@ -3,7 +3,6 @@
 from collections.abc import Generator
 from dataclasses import replace
 from functools import partial
-from typing import Any
 
 import gradio as gr
 
@@ -13,9 +12,11 @@ from stepscope.app.batch.sweeps.tab import (
     run_planned,
 )
 from stepscope.app.controls.cancellable import WorkButtons, show_ended, wire_work
-from stepscope.app.controls.widgets import PREVIEW_THRESHOLDS_JS, SWEEP_QUEUE, Updates
+from stepscope.app.controls.widgets import SWEEP_QUEUE, Updates
 from stepscope.app.core.batch_context import FEATURES_FOLDER, BatchContext
 from stepscope.app.core.videos import Clip
+from stepscope.app.player.component import patch_player
+from stepscope.app.player.views import PlayerView
 from stepscope.app.window.context import AppContext
 from stepscope.app.window.live_run import Cancellable
 from stepscope.engine.plurals import format_count
@@ -37,14 +38,11 @@ def calibrate(context: AppContext, batches: BatchContext, live: Cancellable, cli
     yield from run_planned(context, live, partial(_plan, context, batches, clip), _read)
 
 
-def wire_calibration(
-    context: AppContext, batches: BatchContext, clip: gr.State, buttons: WorkButtons, thresholds: tuple[Any, Any]
-) -> None:
-    """Wire the button of the player that calibrates its sliders, ``thresholds``, and the button that cancels it."""
-    speak, update = thresholds
-    run, outputs = partial(calibrate, context, batches), {**buttons._asdict(), "speak": speak, "update": update}
-    running, _ = wire_work(buttons, run, [gr.State(None), clip], outputs, cancelled=CANCELLED, **SWEEP_QUEUE)
-    running.then(None, list(thresholds), None, js=PREVIEW_THRESHOLDS_JS, api_visibility="private")
+def wire_calibration(context: AppContext, batches: BatchContext, view: PlayerView, buttons: WorkButtons) -> None:
+    """Wire the button of the player that calibrates its sliders, and the button that cancels it."""
+    outputs = {**buttons._asdict(), **view.thresholds._asdict(), "preview": view.run.player}
+    inputs, run = [gr.State(None), view.clip.clip], partial(calibrate, context, batches)
+    wire_work(buttons, run, inputs, outputs, cancelled=CANCELLED, **SWEEP_QUEUE)
 
 
 def _read(planned: PlannedSweep) -> Updates:
@@ -61,8 +59,8 @@ def _read(planned: PlannedSweep) -> Updates:
         f"{len(best.grid)} points is {best.place} ({find_metric(best.metric).label}: {best.format(best.value)})."
         f"{silent}{tied} These videos chose the thresholds: score them on others."
     )
-    update = best.update_threshold if best.grid.update else gr.skip()
-    return Updates(show_ended(text), speak=best.speak_threshold, update=update)
+    heads = {"speak": best.speak_threshold} | ({"update": best.update_threshold} if best.grid.update else {})
+    return Updates(show_ended(text), **heads, preview=patch_player(thresholds=heads))
 
 
 def _plan(context: AppContext, batches: BatchContext, clip: Clip | None) -> PlannedSweep:

@@ -16,7 +16,6 @@ from stepscope.app.controls.cancellable import WorkButtons, show_ended, show_wor
 from stepscope.app.controls.widgets import (
     AT_ONCE,
     LATEST,
-    PREVIEW_THRESHOLDS_JS,
     SWEEP_QUEUE,
     UPDATE_INTERVAL_S,
     Pace,
@@ -29,7 +28,8 @@ from stepscope.app.controls.widgets import (
 from stepscope.app.core.batch_context import BatchContext
 from stepscope.app.figures.charts.registry import SWEEP_CHARTS
 from stepscope.app.formatting import as_sentence, format_clock, format_score
-from stepscope.app.player.component import make_chart, pack_chart
+from stepscope.app.player.component import make_chart, pack_chart, patch_player
+from stepscope.app.player.views import PlayerView
 from stepscope.app.style.colours import Theme
 from stepscope.app.templates import render
 from stepscope.app.window.context import AppContext
@@ -37,7 +37,6 @@ from stepscope.app.window.live_run import Cancellable
 from stepscope.engine.config import format_threshold
 from stepscope.engine.decisions.signals import Decision
 from stepscope.engine.errors import EngineError
-from stepscope.engine.io.files import to_json
 from stepscope.engine.plurals import format_count
 from stepscope.eval.metrics.definitions import find_metric, has_direction
 from stepscope.eval.sweeps.best_point import BestPoint, explain_best, find_best, recommend_metric, warn_of_edge
@@ -291,7 +290,7 @@ def _apply(best: BestPoint | None, thresholds: tuple[float, float] | None, said:
         form=Updates(**heads),
         player=Updates(**heads),
         said=f"{described.rstrip()} {_IN_USE}{where}.",
-        named=to_json(dict(heads) | {"used": {"run": run, "signals": named}}) if specs else "",
+        preview=patch_player(thresholds=dict(heads) | ({"used": {"run": run, "signals": named}} if specs else {})),
     )
 
 
@@ -304,7 +303,7 @@ def make_sweep_panel(
     devices: Any,
     here: Any,
     sliders: Any,
-    player: Any,
+    player: PlayerView,
 ) -> None:
     """Lay out and wire the tab.
 
@@ -366,12 +365,8 @@ def make_sweep_panel(
     options = {"cancelled": CANCELLED, **SWEEP_QUEUE}
     for ended in wire_work(buttons, run, [live, runs, size, devices], buttons, **options):
         wire(ended.then, show, form, view, **AT_ONCE)
-    named = gr.Textbox(visible="hidden")
-    applied = {"form": sliders, "player": player, "said": swept, "named": named}
+    applied = {"form": sliders, "player": player.thresholds, "said": swept, "preview": player.run.player}
     inputs = [view["best"], swept, runs]
-    applying = [
-        wire(apply.click, apply_best, inputs, applied, **AT_ONCE),
-        *(wire(chart.pick, apply_picked, inputs, applied, **AT_ONCE) for chart in (heat, through)),
-    ]
-    for event in applying:
-        event.then(None, [*player, named], None, js=PREVIEW_THRESHOLDS_JS, api_visibility="private")
+    wire(apply.click, apply_best, inputs, applied, **AT_ONCE)
+    for chart in (heat, through):
+        wire(chart.pick, apply_picked, inputs, applied, **AT_ONCE)

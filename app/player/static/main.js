@@ -56,7 +56,7 @@ const PARTS = [
 const PARTS_OF_PAGE = [mountAddress, mountThresholds, mountStory, mountTour, mountRun];
 
 // What the server sends besides runs, by its name in a patch.
-const PATCHES = { inspection: receiveInspection, turn: proposeTurn };
+const PATCHES = { inspection: receiveInspection, turn: proposeTurn, thresholds: applyThresholds };
 
 function receivePatch(player, text) {
   const patch = text ? JSON.parse(text) : {};
@@ -108,6 +108,7 @@ export function mount(host) {
   exposeFrame(player);
   player.root.unpacked = () => player.data; // for tests: a streaming run must unpack like the whole run
   player.root.inspect = () => inspect(player);
+  player.root.preview = (values) => applyThresholds(player, values);
   player.root.receivePatch = (text) => receivePatch(player, text);
   if (!player.settings.hint) awaitTabsOfAddress(player);
   player.watch("value", () => receive(player, player.props.value));
@@ -123,8 +124,6 @@ export function mount(host) {
 function watchPage(player) {
   let width = 0;
   mountTheme();
-  if (!player.settings.hint)
-    player.listen(document, "stepscope:threshold", ({ detail }) => applyThresholds(player, detail));
   const sizes = new ResizeObserver(() => {
     if (player.canvas.parentElement.clientWidth === width) return;
     width = player.canvas.parentElement.clientWidth;

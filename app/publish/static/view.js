@@ -82,7 +82,7 @@ function drawTask(task) {
 const inputs = {};
 
 function preview(values) {
-  document.dispatchEvent(new CustomEvent("stepscope:threshold", { detail: values }));
+  document.querySelector("#player .ss").preview(values);
   showThresholds();
 }
 

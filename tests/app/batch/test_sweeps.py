@@ -36,6 +36,11 @@ def read_now(download: Iterator[Any]) -> tuple[Path, str]:
     return path, path.read_text(encoding="utf-8")
 
 
+def previewed(applied: Updates) -> Any:
+    """Return the thresholds of the patch that the player gets."""
+    return json.loads(applied.preview.props["patch"])["thresholds"]
+
+
 @pytest.fixture(scope="module")
 def done(demo_manifest: Path, tiny_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> BatchContext:
     """Run one video as ``a``."""
@@ -93,8 +98,8 @@ def test_a_sweep_is_previewed_and_run_and_its_best_point_is_applied(
     assert (
         applied.form == applied.player == Updates(**dict(zip(("speak", "update"), exact.best.thresholds, strict=True)))
     )
-    said, named = applied.said, applied.named
-    assert named == ""
+    said = applied.said
+    assert previewed(applied) == dict(zip(("speak", "update"), exact.best.thresholds, strict=True))
     assert said.startswith(exact.said)
     assert "In use: the next run here and the player have speak" in said
     assert sweeping.apply_best(exact.best, said, "a").said == said
@@ -131,11 +136,12 @@ def test_the_thresholds_of_a_named_signal_are_previewed_and_used_in_the_player(
     along = json.loads(shown.curves)["light"]["layout"]["yaxis"]["title"]["text"]
     assert along == "Speak decision F1 ±0 s of the rule's decisions"
     used = sweeping.apply_best(shown.best, shown.said, run)
-    assert json.loads(used.named) == {"used": {"run": "toy", "signals": {"informative": 1.1}}}
+    assert previewed(used) == {"used": {"run": "toy", "signals": {"informative": 1.1}}}
     assert used.said.endswith("In use: the player previews informative 1.1 in the videos of toy.")
     assert used.form == used.player == Updates(), "the sliders are of the model's probabilities"
     point: Any = SimpleNamespace(point=[2.9, None])
-    assert '"informative":2.9' in sweeping.apply_picked(shown.best, used.said, run, point).named.replace(" ", "")
+    picked = sweeping.apply_picked(shown.best, used.said, run, point)
+    assert previewed(picked)["used"]["signals"] == {"informative": 2.9}
     _, text = read_now(sweeps.download_sweep(batches, "sweep.csv", run, 5, "informative"))
     assert text.splitlines()[1].startswith("informative,0.2,,")
     (refused,) = sweeping.run_points(context, batches, Cancellable(), run, 5, "auto")

@@ -115,7 +115,7 @@ def test_previews_count_as_the_scores_do(page: Page, folder: Path) -> None:
     sample = run.clip.sample
     assert sample is not None
     move = """([name, value]) => {
-        document.dispatchEvent(new CustomEvent('stepscope:threshold', {detail: {[name]: value}}));
+        document.querySelector('.ss').preview({[name]: value});
     }"""
     for name, role in (("speak", "assistant"), ("update", "update")):
         probs = [getattr(output, f"{name}_prob") for output in run.outputs]
@@ -272,7 +272,7 @@ def test_responses_are_spoken_when_they_occur_once_that_is_switched_on(page: Pag
 def test_a_button_saves_the_visible_range_in_the_chosen_look(page: Page) -> None:
     page.wait_for_selector(".ss-has-run")
     page.keyboard.press("+")  # half of the video, from its start
-    preview = """document.dispatchEvent(new CustomEvent("stepscope:threshold", { detail: { speak: 0.01 } }))"""
+    preview = """document.querySelector(".ss").preview({ speak: 0.01 })"""
     page.evaluate(preview)
     page.select_option(".ss-figureWidth", "85mm")
     page.select_option(".ss-figureTheme", "dark")

@@ -1,0 +1,83 @@
+// The lane of the roots: a dot at each root, a tick at each consequence, and arrows from the root that is selected.
+
+import { clockText, countText, timeOf } from "../state/data.js";
+import { dot, line } from "../timeline/canvas.js";
+import { defineLane, nearestOf } from "./lane.js";
+
+const ARROW_PX = 9; // below the line that leads to a consequence
+
+export const roots = defineLane({
+  kind: "roots",
+  height: 20,
+  legend: [["⎇", "root: its correction takes later failures along; its lane joins the selected one with them"]],
+  appliesTo: (run) => (run.roots?.length ?? 0) > 0,
+  rows: (run) => [{ label: `${run.letter ? `${run.letter} ` : ""}roots ⎇` }],
+  data: (run) => [
+    ...run.roots.map((root) => ({ lane: "roots", series: "root", time_s: timeOf(run, root.frame), text: root.words })),
+    ...listConsequences(run).map(({ time, kind }) => ({
+      lane: "roots",
+      series: "consequence",
+      time_s: time,
+      text: kind,
+    })),
+  ],
+  signs: (timeline, { run }) => [
+    { word: "root", sign: (pen, x, y) => dot(pen, x, y), colour: timeline.colours.mismatched, of: run },
+  ],
+  paint: (timeline, { run, top }, { root: selected }) => {
+    const { pen, colours } = timeline,
+      y = top + 6;
+    pen.strokeStyle = colours.grid;
+    pen.lineWidth = 1.5;
+    for (const { time } of listConsequences(run)) line(pen, timeline.x(time), y - 3, timeline.x(time), y + 5);
+    pen.fillStyle = colours.mismatched;
+    for (const { frame } of run.roots) dot(pen, timeline.x(timeOf(run, frame)), y);
+    if (run.roots[selected]) paintArrows(timeline, run, selected, y);
+    pen.lineWidth = 1;
+  },
+  describe: (timeline, { run }, x) => {
+    const mark = nearestMark(timeline, run, x);
+    if (!mark) return null;
+    const { time, root, is_consequence: isConsequence } = mark,
+      number = listConsequences(run, root).length;
+    const follows = `follows from ${clockText(timeOf(run, run.roots[root].frame))}`;
+    return `${clockText(time)}  ${isConsequence ? follows : `root, ${countText(number, "consequence")}`}`;
+  },
+  markAt: (timeline, { run }, x) => {
+    const mark = nearestMark(timeline, run, x);
+    return mark && { keys: [mark.key].filter(Boolean), time: mark.time };
+  },
+});
+
+function listConsequences(run, number) {
+  return run.failures.filter(({ root, is_consequence: is }) => is && (number === undefined || root === number));
+}
+
+// Roots before consequences.
+function nearestMark(timeline, run, x) {
+  const own = run.failures.filter(({ root, is_consequence: is }) => root !== undefined && !is);
+  return nearestOf(timeline, [...own, ...listConsequences(run)], ({ time }) => time, x);
+}
+
+// A line from a root over its consequences, with an arrow down to each.
+function paintArrows(timeline, run, number, y) {
+  const { pen, colours } = timeline,
+    from = timeline.x(timeOf(run, run.roots[number].frame)),
+    ends = [...new Set(listConsequences(run, number).map(({ time }) => timeline.x(time)))];
+  pen.strokeStyle = pen.fillStyle = colours.mismatched;
+  line(pen, from, y, Math.max(from, ...ends), y);
+  for (const x of ends) {
+    line(pen, x, y, x, y + ARROW_PX - 3);
+    pen.beginPath();
+    for (const [across, down] of [
+      [-4, 0],
+      [4, 0],
+      [0, 6],
+    ])
+      pen.lineTo(x + across, y + ARROW_PX - 3 + down);
+    pen.fill();
+  }
+  pen.beginPath();
+  pen.arc(from, y, 5.5, 0, 7);
+  pen.stroke();
+}

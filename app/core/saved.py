@@ -54,7 +54,7 @@ def read_saved_run(
 
 
 def _read_kept(folder: RunFolder, sample: Sample, settings: Mapping[str, Any], *, digest: str) -> Kept:
-    """Return the diagnosis and the evidence of a video in a run folder; a damaged file is a problem of the diagnosis."""
+    """Return the diagnosis and the evidence of a video in a run folder; a damaged file is a problem of both."""
     kept = Kept(digest=digest)
     try:
         kept = replace(kept, evidence=_read_evidence(folder, sample, settings))

@@ -35,8 +35,7 @@ _CONDITIONS: Final = {
 }
 """The condition of each experiment of ``eval.diagnosis.experiments`` in a sentence."""
 _NO_PROOF: Final = (
-    "A bar is what the decision loses without that picture, not what the model saw in it: recency, the picture "
-    "difference and random weights rank pictures alike, so only a bar far beyond theirs is about the model."
+    "It does not prove what the model saw there: recency, the picture difference and random weights rank them alike."
 )
 
 
@@ -52,16 +51,15 @@ def pack_reasons(run: Run, failures: Sequence[Failure]) -> tuple[Packed, list[Pa
     if video is None or run.kept is None or run.kept.diagnosis is None or run.reference is None:
         return {"why_not": missing}, nothing
     names = {step.id: step for step in run.task.steps}
-    packed = [
-        _pack_root(run, names, video, number, effects=run.kept.diagnosis) for number, _ in enumerate(video.roots)
-    ]
+    packed = [_pack_root(run, names, video, number, run.kept.diagnosis) for number, _ in enumerate(video.roots)]
     of_failures = [{"root": found.root, "is_consequence": found.is_consequence} for found in video.failures]
     return {"roots": packed}, of_failures
 
 
 def pack_evidence(run: Run) -> list[Packed]:
     """Return the evidence for decisions of a run: values by picture, beside those of each baseline."""
-    return [_pack_decision(evidence) for evidence in (run.kept.evidence if run.is_kept and run.kept else ())]
+    names = {step.id: step for step in run.task.steps}
+    return [_pack_decision(evidence, names) for evidence in (run.kept.evidence if run.is_kept and run.kept else ())]
 
 
 def _find_video(run: Run, failures: Sequence[Failure]) -> tuple[DiagnosedVideo | None, str]:
@@ -84,11 +82,10 @@ def _find_video(run: Run, failures: Sequence[Failure]) -> tuple[DiagnosedVideo |
 
 
 def _pack_root(
-    run: Run, names: Mapping[str, Step], video: DiagnosedVideo, number: int, *, effects: RunDiagnosis
+    run: Run, names: Mapping[str, Step], video: DiagnosedVideo, number: int, diagnosis: RunDiagnosis
 ) -> Packed:
     root = video.roots[number]
     is_hidden = not any(found.root == number and not found.is_consequence for found in video.failures)
-    effect = _find_effect(root, effects)
     earlier = "" if number == 0 else "the earlier root" if number == 1 else "the earlier roots"
     own = _describe_root(root, earlier, is_hidden=is_hidden)
     output = None if is_hidden else next((one for one in run.outputs if one.frame_index == root.frame), None)
@@ -102,9 +99,8 @@ def _pack_root(
         "frame": root.frame,
         "cause": root.cause,
         "is_hidden": is_hidden,
-        "words": " ".join(filter(None, (own, _describe_class(root, video, effects, effect), _describe_seeds(root)))),
+        "words": " ".join(filter(None, (own, _describe_class(root, video, diagnosis), _describe_seeds(root)))),
         "of_consequence": sentence if root.num_consequences else "",
-        "controls": "" if effect is None else _describe_controls(root, effects, effect),
     }
 
 
@@ -128,9 +124,7 @@ def _describe_number(root: Root, corrected: str) -> str:
     return f"{corrected}, {vanish}."
 
 
-def _describe_correction(
-    root: Root, sample: Sample, output: FrameOutput | None, names: Mapping[str, Step]
-) -> str:
+def _describe_correction(root: Root, sample: Sample, output: FrameOutput | None, names: Mapping[str, Step]) -> str:
     """Return what the reference has at a root in place of the model's output, after "had it"."""
     turns = [turn for turn in sample.turns if turn.role != "user" and frame_at(turn.time_s, sample.fps) == root.frame]
     written = () if output is None else output.updates
@@ -140,15 +134,20 @@ def _describe_correction(
     parts = list[str]()
     if _UPDATE_KINDS & {*root.kinds}:
         parts = [_describe_update(text, names) for text in expected]
-        is_one = len(expected) == len(extra) == 1
-        if is_one and expected[0].partition("->")[2] == extra[0].partition("->")[2]:
-            parts = [f"{parts[0]}, not {_name_step(extra[0], names)},"]
+        if len(expected) == len(extra) == 1:
+            parts = [f"{_contrast(expected[0], extra[0], names)},"]
         elif not expected:
             parts = [_describe_refusal(text, names) for text in extra]
     if {*root.kinds} - _UPDATE_KINDS:
         said = f"said {_quote(message)}" if message is not None else "stayed silent"
-        parts = [*parts, said] if expected else [said, *parts]  # "said it and not started", never "not started and said"
+        parts = [*parts, said] if expected else [said, *parts]  # never "not started it and said"
     return " and ".join(parts).removesuffix(",") if 0 < len(parts) < 3 else "written the turns of the reference"
+
+
+def _contrast(text: str, other: str, names: Mapping[str, Step]) -> str:
+    """Return an update in place of another one, such as "started “wheel”, not “roof”"."""
+    is_same = text.partition("->")[2].strip() == other.partition("->")[2].strip() != ""
+    return f"{_describe_update(text, names)}, not {(_name_step if is_same else _describe_update)(other, names)}"
 
 
 def _describe_update(text: str, names: Mapping[str, Step]) -> str:
@@ -175,44 +174,40 @@ def _name_step(text: str, names: Mapping[str, Step]) -> str:
 
 def _quote(text: str) -> str:
     line = " ".join(text.split())
-    return f"‘{line if len(line) <= MAX_QUOTE else f'{line[: MAX_QUOTE - 1]}…'}’"
+    return f"“{line if len(line) <= MAX_QUOTE else f'{line[: MAX_QUOTE - 1]}…'}”"
 
 
 def _find_effect(root: Root, diagnosis: RunDiagnosis) -> KeptEffect | None:
     """Return the accepted experiment of a root's class that makes it right; None without one."""
-    return next(
-        (one for one in diagnosis.experiments if one.name in root.fixed_by and one.kind == root.cause), None
-    )
+    return next((one for one in diagnosis.experiments if one.name in root.fixed_by and one.kind == root.cause), None)
 
 
-def _describe_class(
-    root: Root, video: DiagnosedVideo, diagnosis: RunDiagnosis, effect: KeptEffect | None
-) -> str:
+def _describe_class(root: Root, video: DiagnosedVideo, diagnosis: RunDiagnosis) -> str:
+    """Return what would make a root right, what that does to all other turns, and what its placebo does."""
     if root.cause == "history":
         return "Would be right if all earlier turns were those of the reference."
     if root.cause == "unexplained":
         tried = [one for one in diagnosis.experiments if not one.is_placebo and one.name in video.results]
         return f"No change that was tried explains it ({len(tried)} tried)." if tried else "No change was tried here."
+    effect = _find_effect(root, diagnosis)
     if effect is None:
         return ""
     known = _CONDITIONS.get(effect.name)
     condition = f"if {known}" if known else f"with the change {_quote(effect.name)}"
-    placebos = _list_placebos(root)
-    too = f"; its placebo, {placebos[0]}, makes it right too" if placebos else ""
-    return f"Would be right {condition}{too}."
-
-
-def _list_placebos(root: Root) -> list[str]:
-    return [name.removesuffix(_PLACEBO) for name in root.fixed_by if name.endswith(_PLACEBO)]
-
-
-def _describe_controls(root: Root, diagnosis: RunDiagnosis, effect: KeptEffect) -> str:
-    """Return what an experiment does to all other turns, and what its placebo does."""
     wrong, right = diagnosis.count_turns(effect.name)
-    found = f"{effect.fixed} of {format_count(wrong, 'wrong turn')} right, {effect.broken} of {right} right ones wrong"
-    placebos = [one for one in diagnosis.experiments if one.is_placebo and one.kind == effect.kind]
-    beside = "".join(f"; its placebo, {one.name}, {one.fixed} and {one.broken}" for one in placebos)
-    return f"With the reference as history, this makes {found}{beside}."
+    sentence = f"Would be right {condition} ({_describe_effect(effect, wrong, right)})."
+    for placebo in diagnosis.experiments:
+        if placebo.is_placebo and placebo.kind == effect.kind and placebo.name in video.results:
+            too = "makes it right too" if f"{placebo.name}{_PLACEBO}" in root.fixed_by else "does not"
+            sentence += f" Its placebo, {placebo.name}, {too} ({_describe_effect(placebo)})."
+    return sentence
+
+
+def _describe_effect(effect: KeptEffect, wrong: int | None = None, right: int | None = None) -> str:
+    """Return the turns that an experiment makes right and wrong, of those under gold history."""
+    fixed = f"{effect.fixed} of {format_count(wrong, 'wrong turn')}" if wrong is not None else str(effect.fixed)
+    broken = f"{effect.broken} of {right} others" if right is not None else str(effect.broken)
+    return f"{fixed}; {broken} {'breaks' if effect.broken == 1 and right is None else 'break'}"
 
 
 def _describe_seeds(root: Root) -> str:
@@ -224,11 +219,10 @@ def _describe_seeds(root: Root) -> str:
     )
 
 
-def _pack_decision(evidence: Evidence) -> Packed:
-    texts = evidence.contrast
-    of = f"{texts.written}, not {texts.expected}" if texts is not None else evidence.target
+def _pack_decision(evidence: Evidence, names: Mapping[str, Step]) -> Packed:
     fewest = evidence.fewest_last_frames
     kept = f"the last {format_count(fewest, 'picture keeps', 'pictures keep')} it" if fewest else "it needs no picture"
+    kept = kept.replace("the last 1 picture", "the last picture alone")
     columns = {
         "log-odds": [frame.log_odds for frame in evidence.frames],
         "recency": [frame.recency for frame in evidence.frames],
@@ -242,6 +236,15 @@ def _pack_decision(evidence: Evidence) -> Packed:
             name: [None if value is None else round(value, 4) for value in values] for name, values in columns.items()
         },
         "fewest": fewest,
-        "words": f"Evidence for {_quote(of)}: log-odds {evidence.log_odds:+.1f}; {kept}.",
+        "words": f"Evidence for {_describe_decision(evidence, names)}: log-odds {evidence.log_odds:+.1f}; {kept}.",
         "no_proof": _NO_PROOF,
     }
+
+
+def _describe_decision(evidence: Evidence, names: Mapping[str, Step]) -> str:
+    texts = evidence.contrast
+    if texts is None:
+        return {"speak": "speaking", "update": "an update", "silence": "silence"}.get(evidence.target, evidence.target)
+    if texts.kind == "response":
+        return f"{_quote(texts.written)}, not {_quote(texts.expected)}"
+    return f"having {_contrast(texts.written, texts.expected, names)}"

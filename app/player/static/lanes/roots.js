@@ -21,9 +21,7 @@ export const roots = defineLane({
       text: kind,
     })),
   ],
-  signs: (timeline, { run }) => [
-    { word: "root", sign: (pen, x, y) => dot(pen, x, y), colour: timeline.colours.mismatched, of: run },
-  ],
+  signs: (timeline) => [{ word: "root", paint: dot, colour: timeline.colours.mismatched }],
   paint: (timeline, { run, top }, { root: selected }) => {
     const { pen, colours } = timeline,
       y = top + 6;

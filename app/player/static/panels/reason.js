@@ -7,6 +7,10 @@ import { isRoot } from "../playback/stops.js";
 import { clockText, countText, ROOT_SIGN, STOP_SIGNS } from "../state/data.js";
 import { requestPaint } from "../timeline/chart.js";
 
+const COUNTED =
+  "Numbers in brackets: the reference turns that the change makes right, and those that it breaks, with the reference " +
+  "as history, in the videos in which it changes something";
+
 // The chip of the roots, beside those of the kinds.
 export function drawRootsChip(player, redraw) {
   const { roots } = player.data;
@@ -31,16 +35,16 @@ export function drawReason(player, failure) {
   if (player.explained?.failure === failure && player.explained.data === data) return; // what is unfolded stays so
   player.explained = { data, failure };
   box.hidden = !data.roots && !data.why_not;
+  box.classList.toggle("ss-evident", data.evidence !== undefined); // the line of the evidence is kept free
   const isEvident = ({ frame }) => failure && !isConsequence && frame === (root?.frame ?? failure.frame);
   Object.assign(shown, { root: failure?.root ?? null, decision: data.evidence?.find(isEvident) ?? null });
   requestPaint(player);
   if (!failure || (failure.root === undefined && !data.why_not)) return box.replaceChildren();
   if (!root) return box.replaceChildren(createNode("span", "ss-dim", data.why_not));
-  const parts = [createNode("span", "", isConsequence ? root.of_consequence : root.words)];
+  const parts = [createNode("span", "", isConsequence ? root.of_consequence : root.words, { title: COUNTED })];
   if (isConsequence) parts.push(" ", rootButton(player, failure.root));
   else parts.push(...consequencesPart(player, failure.root));
-  parts.push(!isConsequence && root.controls && createNode("p", "ss-dim", root.controls));
-  box.replaceChildren(...parts.filter(Boolean), ...evidenceParts(player));
+  box.replaceChildren(...parts, ...evidenceParts(player));
 }
 
 function rootButton(player, number) {
@@ -75,8 +79,6 @@ function evidenceParts(player) {
     return createButton("ss-series", name, choose, { ariaPressed: name === player.shown.evidence });
   });
   const choice = createNode("span", "", buttons, { role: "group", ariaLabel: "Values of the evidence lane" });
-  return [
-    createNode("p", "ss-line ss-evidence", [decision.words, choice]),
-    createNode("p", "ss-dim", decision.no_proof),
-  ];
+  const limit = createNode("span", "ss-dim", decision.no_proof);
+  return [createNode("p", "ss-line", [decision.words, choice, limit])];
 }

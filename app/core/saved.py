@@ -9,6 +9,7 @@ from typing import Any, Final, Self
 
 from stepscope.app.core.run import PAGE_SCORING, Kept, Run
 from stepscope.app.core.videos import BundledVideos, Clip
+from stepscope.app.formatting import name_files
 from stepscope.engine.config import StreamConfig
 from stepscope.engine.evidence.records import Evidence, read_evidence
 from stepscope.eval.data.samples import Sample, build_task
@@ -61,7 +62,8 @@ def _read_kept(folder: RunFolder, sample: Sample, settings: Mapping[str, Any], *
         path = folder.path / DIAGNOSIS_FILE
         diagnosis = _read_diagnosis(folder.path, path.stat().st_mtime_ns) if path.exists() else None
     except (ValueError, OSError) as error:
-        return replace(kept, problem=f"it has no diagnosis: {error}")
+        names = [folder.path / DIAGNOSIS_FILE, evidence_path(folder.path, sample.video_id)]
+        return replace(kept, problem=f"its diagnosis cannot be read: {name_files(str(error), names)}")
     video = diagnosis.find(sample.video_id) if diagnosis is not None else None
     if diagnosis is None or video is None:
         return kept
@@ -80,8 +82,9 @@ def _read_evidence(folder: RunFolder, sample: Sample, settings: Mapping[str, Any
     if not path.is_file():
         return ()
     found = read_evidence(path)
-    is_same = found.source.partition("-")[0] == digest_entry(sample)
-    return found.decisions if is_same and found.model_digest == settings.get("model_digest") else ()
+    model = [str(settings.get(name) or "") for name in ("model_digest", "heads_digest")]
+    is_same = [found.model_digest, found.heads_digest] == model and found.source.startswith(digest_entry(sample))
+    return found.decisions if is_same else ()
 
 
 def _find_judge(folder: RunFolder, sample: Sample) -> NamedJudge | None:

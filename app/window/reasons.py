@@ -35,7 +35,7 @@ _CONDITIONS: Final = {
 }
 """The condition of each experiment of ``eval.diagnosis.experiments`` in a sentence."""
 _NO_PROOF: Final = (
-    "It does not prove what the model saw there: recency, the picture difference and random weights rank them alike."
+    "It does not prove what the model saw: recency, the picture difference and random weights rank pictures alike."
 )
 
 
@@ -221,8 +221,10 @@ def _describe_seeds(root: Root) -> str:
 
 def _pack_decision(evidence: Evidence, names: Mapping[str, Step]) -> Packed:
     fewest = evidence.fewest_last_frames
-    kept = f"the last {format_count(fewest, 'picture keeps', 'pictures keep')} it" if fewest else "it needs no picture"
-    kept = kept.replace("the last 1 picture", "the last picture alone")
+    kept = (
+        f"the last {format_count(fewest, 'picture keeps', 'pictures keep')}" if fewest > 1 else "the last picture keeps"
+    )
+    kept = f"{kept} the decision" if fewest else "the decision needs no picture"
     columns = {
         "log-odds": [frame.log_odds for frame in evidence.frames],
         "recency": [frame.recency for frame in evidence.frames],

@@ -99,6 +99,7 @@ def _pack_root(
         "frame": root.frame,
         "cause": root.cause,
         "is_hidden": is_hidden,
+        "role": own,
         "words": " ".join(filter(None, (own, _describe_class(root, video, diagnosis), _describe_seeds(root)))),
         "of_consequence": sentence if root.num_consequences else "",
     }
@@ -221,9 +222,7 @@ def _describe_seeds(root: Root) -> str:
 
 def _pack_decision(evidence: Evidence, names: Mapping[str, Step]) -> Packed:
     fewest = evidence.fewest_last_frames
-    kept = (
-        f"the last {format_count(fewest, 'picture keeps', 'pictures keep')}" if fewest > 1 else "the last picture keeps"
-    )
+    kept = "the last picture keeps" if fewest == 1 else f"the last {fewest} pictures keep"
     kept = f"{kept} the decision" if fewest else "the decision needs no picture"
     columns = {
         "log-odds": [frame.log_odds for frame in evidence.frames],

@@ -85,8 +85,7 @@ function failureCard(player, data, failure, isHere) {
     !isHere && createNode("span", "ss-tag", `at ${clockText(failure.time)}`),
     failure.words && ` ${failure.words}`,
     ...(OTHER_WORDS.includes(failure.kind) ? otherWordsLines(data, data.turns[failure.turn]) : []),
-    root &&
-      createNode("span", "ss-reason", `${ROOT_SIGN} ${failure.is_consequence ? root.of_consequence : root.words}`),
+    root && createNode("span", "ss-reason", `${ROOT_SIGN} ${failure.is_consequence ? root.of_consequence : root.role}`),
     failure.cause && causeLine(player, failure.cause),
     highest && createNode("span", "ss-highest", highestText(highest, data, isHere)),
   ]);

@@ -40,12 +40,12 @@ def roots(results: Results, theme: Theme) -> go.Figure:
     shares = [diagnosis.classes[name] for name in names]
     follow, number = diagnosis.consequences, format_count(len(found), "root")
     videos = format_count(len(diagnosis.videos), "video")
-    note = f"{number} in {videos}; {follow.number} of all failures ({follow.share:.0%}) follow from them"
+    note = f"{number} in {videos}, 95 % intervals; {follow.number} failures ({follow.share:.0%}) follow from them"
     return make_chart(
         [_draw_shares(names, shares, theme), _draw_consequences(names, found, theme)],
         theme,
         x={
-            "title": {"text": "Share of the roots, 95 % interval"},
+            "title": {"text": "Share of roots"},
             "tickformat": "~%",
             "domain": _BARS,
             "range": [0, 1],
@@ -56,7 +56,7 @@ def roots(results: Results, theme: Theme) -> go.Figure:
             "ticktext": [f"{plain(name)}, {share.number}" for name, share in diagnosis.classes.items()],
         },
         xaxis2={
-            "title": {"text": "Consequences (discs: roots)"},
+            "title": {"text": "Roots by consequences"},
             "tickfont": {"size": SMALL_PX},
             "domain": _DOTS,
             "rangemode": "tozero",
@@ -109,7 +109,7 @@ def _draw_consequences(names: list[str], found: list[Root], theme: Theme) -> go.
         textfont={"size": 11},
         marker={
             "color": colours(theme)["update"],
-            "size": [16 + 3 * roots for _, roots in counts],
+            "size": [14 + 2 * min(roots, 8) for _, roots in counts],
             "opacity": 0.5,
             "line": outline(theme),
         },

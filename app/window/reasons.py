@@ -108,14 +108,10 @@ def _pack_root(
 def _describe_root(root: Root, earlier: str, *, is_hidden: bool) -> str:
     """Return what follows from a root; a hidden one has no failure in the run as it is."""
     if is_hidden:
-        start = f"Hidden root: nothing fails here until {earlier} {_be(earlier)} corrected."
+        start = f"Hidden root: it fails only once {earlier} {'are' if earlier.endswith('s') else 'is'} corrected."
         return f"{start} {_describe_number(root, 'Once it is corrected too')}"
     corrected = f"once it and {earlier} are corrected" if earlier else "once it is corrected"
     return f"Root: {_describe_number(root, corrected)}"
-
-
-def _be(earlier: str) -> str:
-    return "are" if earlier.endswith("s") else "is"
 
 
 def _describe_number(root: Root, corrected: str) -> str:

@@ -4,6 +4,8 @@ import { clockText, frameAt, timeOf } from "../state/data.js";
 import { line } from "../timeline/canvas.js";
 import { defineLane } from "./lane.js";
 
+const COMPARED = ["log-odds", "random weights"];
+
 export const evidence = defineLane({
   kind: "evidence",
   height: 46,
@@ -59,6 +61,8 @@ export const evidence = defineLane({
   },
 });
 
-function highest(decision, name) {
-  return Math.max(1e-6, ...decision.series[name].map((value) => Math.abs(value ?? 0)));
+// The height of the lane; the evidence and that of random weights have one, so that they can be compared.
+function highest({ series }, name) {
+  const names = [name, ...(COMPARED.includes(name) ? COMPARED : [])];
+  return Math.max(1e-6, ...names.flatMap((one) => series[one].map((value) => Math.abs(value ?? 0))));
 }

@@ -1,9 +1,9 @@
 // Why the failure that is shown happened, as the diagnosis of the run found: its root, or its consequences; and the chip
 // that lets N and P stop at roots only.
 
-import { createButton, createNode } from "../dom/dom.js";
+import { createButton, createNode, setStatus } from "../dom/dom.js";
 import { goToFailure } from "../playback/selection.js";
-import { isRoot } from "../playback/stops.js";
+import { isRoot, stopText } from "../playback/stops.js";
 import { clockText, countText, ROOT_SIGN, STOP_SIGNS } from "../state/data.js";
 import { requestPaint } from "../timeline/chart.js";
 
@@ -47,11 +47,17 @@ export function drawReason(player, failure) {
   box.replaceChildren(...parts, ...evidenceParts(player));
 }
 
+function go(player, number) {
+  goToFailure(player, number);
+  setStatus(player, stopText(player, player.data.stops[number]), true);
+  player.focus();
+}
+
 function rootButton(player, number) {
   const { stops } = player.data,
     at = stops.findIndex((stop) => isRoot(stop) && stop.root === number),
     words = `${ROOT_SIGN} its root, ${clockText(stops[at].time)}`;
-  return createButton("ss-cause-of", words, () => goToFailure(player, at), { title: "Go to the root of this failure" });
+  return createButton("ss-cause-of", words, () => go(player, at), { title: "Go to the root of this failure" });
 }
 
 function consequencesPart(player, number) {
@@ -60,7 +66,7 @@ function consequencesPart(player, number) {
   if (!found.length) return [];
   const buttons = found.map(({ stop: { kind, words, time }, at }) => {
     const text = `${clockText(time)} ${STOP_SIGNS[kind]} ${kind}`;
-    return createButton("ss-consequence", text, () => goToFailure(player, at), { title: words });
+    return createButton("ss-consequence", text, () => go(player, at), { title: words });
   });
   const summary = createNode("summary", "", countText(found.length, "consequence"));
   return [" ", createNode("details", "ss-consequences", [summary, ...buttons])];

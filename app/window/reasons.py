@@ -4,7 +4,7 @@ No sentence says more than ``diagnosis.json`` holds: a root that is not the firs
 corrected, and what prevents a root is known with the reference as history.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from stepscope.app.core.run import Run
@@ -15,12 +15,18 @@ from stepscope.engine.plurals import format_count
 from stepscope.engine.records import FrameOutput, Step, frame_at
 from stepscope.eval.data.samples import Sample
 from stepscope.eval.metrics.matched_video import Failure
-from stepscope.eval.runs.roots import DiagnosedVideo, KeptEffect, Root, RunDiagnosis
+from stepscope.eval.runs.roots import DiagnosedVideo, Root, RunDiagnosis
 
 Packed = dict[str, Any]
 MAX_QUOTE: Final = 60
 """Longer names and messages are cut in a sentence."""
 _UPDATE_KINDS: Final = {"wrong update", "missed update", "wrong state"}
+_VERBS: Final = {
+    ("start", True): "started {}",
+    ("complete", True): "completed {}",
+    ("start", False): "not started {}",
+    ("complete", False): "kept {} open",
+}
 _PLACEBO: Final = " (placebo)"
 _CONDITIONS: Final = {
     "a context that is never cut": "the context were never cut",
@@ -107,18 +113,14 @@ def _pack_root(
 
 def _describe_root(root: Root, earlier: str, *, is_hidden: bool) -> str:
     """Return what follows from a root; a hidden one has no failure in the run as it is."""
+    start = "Root: "
+    corrected = f"it and {earlier} are corrected" if earlier else "it is corrected"
     if is_hidden:
-        start = f"Hidden root: it fails only once {earlier} {'are' if earlier.endswith('s') else 'is'} corrected."
-        return f"{start} {_describe_number(root, 'Once it is corrected too')}"
-    corrected = f"once it and {earlier} are corrected" if earlier else "once it is corrected"
-    return f"Root: {_describe_number(root, corrected)}"
-
-
-def _describe_number(root: Root, corrected: str) -> str:
-    if not root.num_consequences:
-        return "no later failure follows from it."
+        start = f"Hidden root: it fails only once {earlier} {'are' if earlier.endswith('s') else 'is'} corrected; "
+        corrected = "it is corrected too"
     vanish = format_count(root.num_consequences, "later failure vanishes", "later failures vanish")
-    return f"{corrected}, {vanish}."
+    number = f"once {corrected}, {vanish}" if root.num_consequences else "no later failure follows from it"
+    return f"{start}{number}."
 
 
 def _describe_correction(root: Root, sample: Sample, output: FrameOutput | None, names: Mapping[str, Step]) -> str:
@@ -134,7 +136,7 @@ def _describe_correction(root: Root, sample: Sample, output: FrameOutput | None,
         if len(expected) == len(extra) == 1:
             parts = [f"{_contrast(expected[0], extra[0], names)},"]
         elif not expected:
-            parts = [_describe_refusal(text, names) for text in extra]
+            parts = [_describe_update(text, names, is_done=False) for text in extra]
     if {*root.kinds} - _UPDATE_KINDS:
         said = f"said {_quote(message)}" if message is not None else "stayed silent"
         parts = [*parts, said] if expected else [said, *parts]  # never "not started it and said"
@@ -143,40 +145,28 @@ def _describe_correction(root: Root, sample: Sample, output: FrameOutput | None,
 
 def _contrast(text: str, other: str, names: Mapping[str, Step]) -> str:
     """Return an update in place of another one, such as "started “wheel”, not “roof”"."""
-    is_same = text.partition("->")[2].strip() == other.partition("->")[2].strip() != ""
-    return f"{_describe_update(text, names)}, not {(_name_step if is_same else _describe_update)(other, names)}"
+    first, second = parse_update(text), parse_update(other)
+    is_same = first is not None and second is not None and first.transition == second.transition
+    named = _name_step(second.step_id, names) if second is not None and is_same else _describe_update(other, names)
+    return f"{_describe_update(text, names)}, not {named}"
 
 
-def _describe_update(text: str, names: Mapping[str, Step]) -> str:
+def _describe_update(text: str, names: Mapping[str, Step], *, is_done: bool = True) -> str:
+    """Return an update, or that there was none, after "had it"."""
     update = parse_update(text)
     if update is None:
-        return f"written {_quote(text)}"
-    return f"{'started' if update.transition == 'start' else 'completed'} {_name_step(text, names)}"
+        return f"{'' if is_done else 'not '}written {_quote(text)}"
+    return _VERBS[update.transition, is_done].format(_name_step(update.step_id, names))
 
 
-def _describe_refusal(text: str, names: Mapping[str, Step]) -> str:
-    update = parse_update(text)
-    if update is None:
-        return f"not written {_quote(text)}"
-    name = _name_step(text, names)
-    return f"not started {name}" if update.transition == "start" else f"kept {name} open"
-
-
-def _name_step(text: str, names: Mapping[str, Step]) -> str:
-    """Return the name of the step of an update in quotes; the id of a step without a name."""
-    update = parse_update(text)
-    step = names.get(update.step_id) if update is not None else None
-    return _quote(step.name) if step is not None and step.name else text.partition("->")[0].strip()
+def _name_step(step_id: str, names: Mapping[str, Step]) -> str:
+    """Return the name of a step in quotes; the id of a step without a name."""
+    return _quote(names[step_id].name) if step_id in names and names[step_id].name else step_id
 
 
 def _quote(text: str) -> str:
     line = " ".join(text.split())
     return f"“{line if len(line) <= MAX_QUOTE else f'{line[: MAX_QUOTE - 1]}…'}”"
-
-
-def _find_effect(root: Root, diagnosis: RunDiagnosis) -> KeptEffect | None:
-    """Return the accepted experiment of a root's class that makes it right; None without one."""
-    return next((one for one in diagnosis.experiments if one.name in root.fixed_by and one.kind == root.cause), None)
 
 
 def _describe_class(root: Root, video: DiagnosedVideo, diagnosis: RunDiagnosis) -> str:
@@ -186,25 +176,20 @@ def _describe_class(root: Root, video: DiagnosedVideo, diagnosis: RunDiagnosis) 
     if root.cause == "unexplained":
         tried = [one for one in diagnosis.experiments if not one.is_placebo and one.name in video.results]
         return f"No change that was tried explains it ({len(tried)} tried)." if tried else "No change was tried here."
-    effect = _find_effect(root, diagnosis)
+    fixes = (one for one in diagnosis.experiments if one.name in root.fixed_by and one.kind == root.cause)
+    effect = next(fixes, None)
     if effect is None:
         return ""
     known = _CONDITIONS.get(effect.name)
     condition = f"if {known}" if known else f"with the change {_quote(effect.name)}"
     wrong, right = diagnosis.count_turns(effect.name)
-    sentence = f"Would be right {condition} ({_describe_effect(effect, wrong, right)})."
-    for placebo in diagnosis.experiments:
-        if placebo.is_placebo and placebo.kind == effect.kind and placebo.name in video.results:
-            too = "makes it right too" if f"{placebo.name}{_PLACEBO}" in root.fixed_by else "does not"
-            sentence += f" Its placebo, {placebo.name}, {too} ({_describe_effect(placebo)})."
+    numbers = f"{effect.fixed} of {format_count(wrong, 'wrong turn')}; {effect.broken} of {right} others break"
+    sentence = f"Would be right {condition} ({numbers})."
+    for one in diagnosis.experiments:
+        if one.is_placebo and one.kind == effect.kind and one.name in video.results:
+            too = "makes it right too" if f"{one.name}{_PLACEBO}" in root.fixed_by else "does not"
+            sentence += f" Its placebo, {one.name}, {too} ({one.fixed}; {format_count(one.broken, 'breaks', 'break')})."
     return sentence
-
-
-def _describe_effect(effect: KeptEffect, wrong: int | None = None, right: int | None = None) -> str:
-    """Return the turns that an experiment makes right and wrong, of those under gold history."""
-    fixed = f"{effect.fixed} of {format_count(wrong, 'wrong turn')}" if wrong is not None else str(effect.fixed)
-    broken = f"{effect.broken} of {right} others" if right is not None else str(effect.broken)
-    return f"{fixed}; {broken} {'breaks' if effect.broken == 1 and right is None else 'break'}"
 
 
 def _describe_seeds(root: Root) -> str:
@@ -220,22 +205,23 @@ def _pack_decision(evidence: Evidence, names: Mapping[str, Step]) -> Packed:
     fewest = evidence.fewest_last_frames
     kept = "the last picture keeps" if fewest == 1 else f"the last {fewest} pictures keep"
     kept = f"{kept} the decision" if fewest else "the decision needs no picture"
-    columns = {
-        "log-odds": [frame.log_odds for frame in evidence.frames],
-        "recency": [frame.recency for frame in evidence.frames],
-        "picture difference": [frame.difference for frame in evidence.frames],
-        "random weights": [frame.random_log_odds for frame in evidence.frames],
-    }
     return {
         "frame": evidence.frame_index,
         "frames": [frame.frame_index for frame in evidence.frames],
         "series": {
-            name: [None if value is None else round(value, 4) for value in values] for name, values in columns.items()
+            "log-odds": _round(frame.log_odds for frame in evidence.frames),
+            "recency": _round(frame.recency for frame in evidence.frames),
+            "picture difference": _round(frame.difference for frame in evidence.frames),
+            "random weights": _round(frame.random_log_odds for frame in evidence.frames),
         },
         "fewest": fewest,
         "words": f"Evidence for {_describe_decision(evidence, names)}: log-odds {evidence.log_odds:+.1f}; {kept}.",
         "no_proof": _NO_PROOF,
     }
+
+
+def _round(values: Iterable[float | None]) -> list[float | None]:
+    return [None if value is None else round(value, 4) for value in values]
 
 
 def _describe_decision(evidence: Evidence, names: Mapping[str, Step]) -> str:

@@ -126,7 +126,7 @@ def test_a_later_root_is_known_with_the_earlier_ones_corrected_alone(runs: Mappi
     hidden = say(runs["tower-hard"], 3)
     assert hidden["is_hidden"], "the run has no failure of its own there"
     assert hidden["role"] == (
-        "Hidden root: it fails only once the earlier roots are corrected. Once it is corrected too, 2 later failures "
+        "Hidden root: it fails only once the earlier roots are corrected; once it is corrected too, 2 later failures "
         "vanish."
     )
 

@@ -18,12 +18,8 @@ export const evidence = defineLane({
   paintLabel: ({ pen, colours }, { top, height }, { decision, evidence: name }) => {
     pen.fillText("evidence", 4, top + height / 4);
     pen.fillStyle = colours.latency;
-    const most = decision && highest(decision, name);
-    pen.fillText(
-      decision ? `${name} to ±${most.toPrecision(2)}` : "select a root with some",
-      4,
-      top + (3 * height) / 4,
-    );
+    const words = decision ? `${name} to ±${highest(decision, name).toPrecision(2)}` : "select a root with some";
+    pen.fillText(words, 4, top + (3 * height) / 4);
   },
   paint: (timeline, { run, top, height }, { decision, evidence: name }) => {
     const { pen, colours } = timeline,
@@ -33,15 +29,10 @@ export const evidence = defineLane({
     if (!decision) return;
     const { frames, fewest, series } = decision,
       scale = (height / 2 - 2) / highest(decision, name),
+      from = timeline.x(timeOf(run, frames.at(-fewest))),
       end = timeline.x(timeOf(run, decision.frame + 1));
     pen.fillStyle = colours.grid;
-    if (fewest)
-      pen.fillRect(
-        timeline.x(timeOf(run, frames.at(-fewest))),
-        top,
-        end - timeline.x(timeOf(run, frames.at(-fewest))),
-        height,
-      );
+    if (fewest) pen.fillRect(from, top, end - from, height);
     for (const [number, frame] of frames.entries()) {
       const value = series[name][number] ?? 0,
         left = timeline.x(timeOf(run, frame)),

@@ -14,11 +14,11 @@ export const roots = defineLane({
   rows: (run) => [{ label: `${run.letter ? `${run.letter} ` : ""}roots ⎇` }],
   data: (run) => [
     ...run.roots.map((root) => ({ lane: "roots", series: "root", time_s: timeOf(run, root.frame), text: root.words })),
-    ...listConsequences(run).map(({ time, kind }) => ({
+    ...listConsequences(run).map(({ time: time_s, kind: text }) => ({
       lane: "roots",
       series: "consequence",
-      time_s: time,
-      text: kind,
+      time_s,
+      text,
     })),
   ],
   signs: (timeline) => [{ word: "root", paint: dot, colour: timeline.colours.mismatched }],
@@ -27,7 +27,7 @@ export const roots = defineLane({
       y = top + 6;
     pen.strokeStyle = colours.grid;
     pen.lineWidth = 1.5;
-    for (const { time } of listConsequences(run)) line(pen, timeline.x(time), y - 3, timeline.x(time), y + 5);
+    for (const x of placesOf(timeline, run)) line(pen, x, y - 3, x, y + 5);
     pen.fillStyle = colours.mismatched;
     for (const { frame } of run.roots) dot(pen, timeline.x(timeOf(run, frame)), y);
     if (run.roots[selected]) paintArrows(timeline, run, selected, y);
@@ -51,6 +51,11 @@ function listConsequences(run, number) {
   return run.failures.filter(({ root, is_consequence: is }) => is && (number === undefined || root === number));
 }
 
+// The places of consequences in pixels, each once.
+function placesOf(timeline, run, number) {
+  return [...new Set(listConsequences(run, number).map(({ time }) => Math.round(timeline.x(time))))];
+}
+
 // Roots before consequences.
 function nearestMark(timeline, run, x) {
   const own = run.failures.filter(({ root, is_consequence: is }) => root !== undefined && !is);
@@ -61,18 +66,15 @@ function nearestMark(timeline, run, x) {
 function paintArrows(timeline, run, number, y) {
   const { pen, colours } = timeline,
     from = timeline.x(timeOf(run, run.roots[number].frame)),
-    ends = [...new Set(listConsequences(run, number).map(({ time }) => timeline.x(time)))];
+    ends = placesOf(timeline, run, number);
   pen.strokeStyle = pen.fillStyle = colours.mismatched;
   line(pen, from, y, Math.max(from, ...ends), y);
   for (const x of ends) {
     line(pen, x, y, x, y + ARROW_PX - 3);
     pen.beginPath();
-    for (const [across, down] of [
-      [-4, 0],
-      [4, 0],
-      [0, 6],
-    ])
-      pen.lineTo(x + across, y + ARROW_PX - 3 + down);
+    pen.moveTo(x - 4, y + ARROW_PX - 3);
+    pen.lineTo(x + 4, y + ARROW_PX - 3);
+    pen.lineTo(x, y + ARROW_PX + 3);
     pen.fill();
   }
   pen.beginPath();

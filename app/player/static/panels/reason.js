@@ -3,8 +3,8 @@
 
 import { createButton, createNode, setStatus } from "../dom/dom.js";
 import { goToFailure } from "../playback/selection.js";
-import { isRoot, stopText } from "../playback/stops.js";
-import { clockText, countText, ROOT_SIGN, STOP_SIGNS } from "../state/data.js";
+import { stopText } from "../playback/stops.js";
+import { clockText, countText, LOW_SIMILARITY, ROOT_SIGN, STOP_SIGNS } from "../state/data.js";
 import { requestPaint } from "../timeline/chart.js";
 
 const COUNTED =
@@ -39,7 +39,7 @@ export function drawReason(player, failure) {
   const isEvident = ({ frame }) => failure && !isConsequence && frame === (root?.frame ?? failure.frame);
   Object.assign(shown, { root: failure?.root ?? null, decision: data.evidence?.find(isEvident) ?? null });
   requestPaint(player);
-  if (!failure || (failure.root === undefined && !data.why_not)) return box.replaceChildren();
+  if (!failure || failure.kind === LOW_SIMILARITY) return box.replaceChildren();
   if (!root) return box.replaceChildren(createNode("span", "ss-dim", data.why_not));
   const parts = [createNode("span", "", isConsequence ? root.of_consequence : root.words, { title: COUNTED })];
   if (isConsequence) parts.push(" ", rootButton(player, failure.root));
@@ -55,7 +55,7 @@ function go(player, number) {
 
 function rootButton(player, number) {
   const { stops } = player.data,
-    at = stops.findIndex((stop) => isRoot(stop) && stop.root === number),
+    at = stops.findIndex((stop) => stop.isRoot && stop.root === number),
     words = `${ROOT_SIGN} its root, ${clockText(stops[at].time)}`;
   return createButton("ss-cause-of", words, () => go(player, at), { title: "Go to the root of this failure" });
 }

@@ -42,6 +42,12 @@ export function findStops(data) {
     const after = stops.findIndex(({ time }) => time > hidden.time);
     stops.splice(after < 0 ? stops.length : after, 0, hidden);
   }
+  const roots = new Set();
+  for (const stop of stops) {
+    if (stop.root === undefined || stop.is_consequence || roots.has(stop.root)) continue;
+    stop.isRoot = true; // the first of the failures that began there
+    roots.add(stop.root);
+  }
   return stops;
 }
 
@@ -53,19 +59,12 @@ function findHiddenRoots(data) {
   );
 }
 
-// Whether N and P stop at a failure: at roots only its first one.
-export function isChosen(player, stop) {
-  if (!stopsAtRoots(player)) return player.kinds.has(stop.kind);
-  const { stops } = player.data,
-    isChosenKind = stop.kind === HIDDEN_ROOT || player.kinds.has(stop.kind);
-  return isChosenKind && isRoot(stop) && stops.find((other) => isRoot(other) && other.root === stop.root) === stop;
+// Whether N and P stop at a failure.
+export function isChosen(player, { kind, isRoot }) {
+  if (!stopsAtRoots(player)) return player.kinds.has(kind);
+  return isRoot === true && (kind === HIDDEN_ROOT || player.kinds.has(kind));
 }
 
 export function stopsAtRoots(player) {
   return player.isRootsOnly && player.data.roots !== undefined;
-}
-
-// Whether a failure began at its root; of a run without a diagnosis none is known.
-export function isRoot({ root, is_consequence: isConsequence }) {
-  return root !== undefined && !isConsequence;
 }

@@ -13,7 +13,12 @@ export const roots = defineLane({
   appliesTo: (run) => (run.roots?.length ?? 0) > 0,
   rows: (run) => [{ label: `${run.letter ? `${run.letter} ` : ""}roots ⎇` }],
   data: (run) => [
-    ...run.roots.map((root) => ({ lane: "roots", series: "root", time_s: timeOf(run, root.frame), text: root.words })),
+    ...(run.roots ?? []).map((root) => ({
+      lane: "roots",
+      series: "root",
+      time_s: timeOf(run, root.frame),
+      text: root.words,
+    })),
     ...listConsequences(run).map(({ time: time_s, kind: text }) => ({
       lane: "roots",
       series: "consequence",

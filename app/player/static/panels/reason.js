@@ -21,7 +21,7 @@ export function drawRootsChip(player, redraw) {
   };
   return createButton("ss-kind ss-roots", [`${ROOT_SIGN} roots ${roots.length}`], toggle, {
     title: "Stop at roots only: the failures whose correction takes others along",
-    ariaLabel: `Stop at roots only: ${roots.length}`,
+    ariaLabel: `roots ${roots.length}: stop at roots only`,
     ariaPressed: player.isRootsOnly,
   });
 }

@@ -191,14 +191,14 @@ def test_a_root_lists_its_consequences_and_n_stops_at_roots_only_if_chosen(page:
     expect(reason).not_to_contain_text("Evidence.")
     reason.get_by_text("⎇ its root, 0:15.0").click()
     expect(reason).to_contain_text("7 consequences")
-    chip = page.get_by_role("button", name="Stop at roots only: 2")
+    chip = page.get_by_role("button", name="roots 2: stop at roots only")
     chip.click()
     assert chip.get_attribute("aria-pressed") == "true"
     page.focus(".ss-canvas")
     assert visit_all(page) == [("wrong update", 15.0), ("hidden root", 25.0)]
     page.keyboard.press("p")
     assert inspect(page)["said"].startswith("Root 1 of 2 · ◇ wrong update")
-    page.get_by_role("button", name="Stop at roots only: 2").click()
+    page.get_by_role("button", name="roots 2: stop at roots only").click()
     show(page, "low")
     assert page.locator(".ss-roots").count() == 0
     page.locator(".ss-row", has=page.locator(".ss-mark.ss-mismatched")).first.click()

@@ -12,20 +12,13 @@ export const roots = defineLane({
   legend: [["⎇", "root: its correction takes later failures along; its lane joins the selected one with them"]],
   appliesTo: (run) => (run.roots?.length ?? 0) > 0,
   rows: (run) => [{ label: `${run.letter ? `${run.letter} ` : ""}roots ⎇` }],
-  data: (run) => [
-    ...(run.roots ?? []).map((root) => ({
-      lane: "roots",
-      series: "root",
-      time_s: timeOf(run, root.frame),
-      text: root.words,
-    })),
-    ...listConsequences(run).map(({ time: time_s, kind: text }) => ({
-      lane: "roots",
-      series: "consequence",
-      time_s,
-      text,
-    })),
-  ],
+  data: (run) => {
+    const row = (series, time_s, text) => ({ lane: "roots", series, time_s, text });
+    return [
+      ...(run.roots ?? []).map(({ frame, words }) => row("root", timeOf(run, frame), words)),
+      ...listConsequences(run).map(({ time, kind }) => row("consequence", time, kind)),
+    ];
+  },
   signs: (timeline) => [{ word: "root", paint: dot, colour: timeline.colours.mismatched }],
   paint: (timeline, { run, top }, { root: selected }) => {
     const { pen, colours } = timeline,

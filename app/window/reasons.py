@@ -74,7 +74,7 @@ def _find_video(run: Run, failures: Sequence[Failure]) -> tuple[DiagnosedVideo |
         made = "imported" if "imported" in run.settings else "recorded"
         return None, f"Why is not known: this run was {made}, so its model cannot be run again here."
     if run.kept is None or not run.is_kept:
-        return None, "Not diagnosed: only a run folder can be, such as one of Batch, by `stepscope explain`."
+        return None, "Not diagnosed: this run is in no folder. Start it in Batch, then run `stepscope explain` on it."
     video = run.kept.video
     if video is None:
         return None, as_sentence(run.kept.problem or "Not diagnosed yet: run `stepscope explain` on this run")

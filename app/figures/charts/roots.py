@@ -34,21 +34,21 @@ def roots(results: Results, theme: Theme) -> go.Figure:
     follow, classes = diagnosis.consequences, diagnosis.classes
     number = format_count(sum(share.number for share in classes.values()), "root")
     videos = format_count(len(diagnosis.videos), "video")
-    note = f"{number} in {videos}, 95 % intervals; {follow.number} failures ({follow.share:.0%}) follow from them"
+    note = f"{follow.number} failures ({follow.share:.0%}) follow from {number}"
     small = {"tickfont": {"size": SMALL_PX}, "zeroline": False, "rangemode": "tozero"}
     return make_chart(
         [_draw_shares(diagnosis, theme), _draw_consequences(diagnosis, theme)],
         theme,
-        x={"title": {"text": "Share of roots"}, "tickformat": "~%", "domain": [0, 0.52], "range": [0, 1]},
+        x={"title": {"text": "Share of roots"}, "tickformat": "~%", "domain": [0, 0.5], "range": [0, 1]},
         y={
             "autorange": "reversed",
             "tickvals": [plain(name) for name in classes],
             "ticktext": [f"{plain(name)}, {share.number}" for name, share in classes.items()],
         },
-        xaxis2={"title": {"text": "Roots by consequences"}, "domain": [0.62, 1], **small},
+        xaxis2={"title": {"text": "Roots by consequences"}, "domain": [0.64, 1], **small},
         margin={"l": 52, "r": 16, "t": 62, "b": 48},
         note=note,
-        summary=f"{note}; " + ", ".join(f"{name} {share.number}" for name, share in classes.items()),
+        summary=f"{note} in {videos}; " + ", ".join(f"{name} {share.number}" for name, share in classes.items()),
     )
 
 
@@ -86,7 +86,7 @@ def _draw_consequences(diagnosis: RunDiagnosis, theme: Theme) -> go.Scatter:
         textfont={"size": SMALL_PX},
         marker={
             "color": colours(theme)["update"],
-            "size": [14 + 2 * min(roots, 8) for roots in counts.values()],
+            "size": [12 + min(roots, 12) for roots in counts.values()],
             "opacity": 0.5,
             "line": outline(theme),
         },

@@ -11,7 +11,7 @@ export const roots = defineLane({
   height: 20,
   legend: [["⎇", "root: its correction takes later failures along; its lane joins the selected one with them"]],
   appliesTo: (run) => (run.roots?.length ?? 0) > 0,
-  rows: (run) => [{ label: `${run.letter ? `${run.letter} ` : ""}roots ⎇` }],
+  rows: (run, { isFigure }) => [{ label: `${run.letter ? `${run.letter} ` : ""}roots${isFigure ? "" : " ⎇"}` }],
   data: (run) => {
     const row = (series, time_s, text) => ({ lane: "roots", series, time_s, text });
     return [

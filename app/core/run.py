@@ -13,6 +13,7 @@ from stepscope.app.formatting import format_clock
 from stepscope.engine.config import StreamConfig, Thresholds
 from stepscope.engine.control.task import Task
 from stepscope.engine.dialogue import format_user_turn, parse_steps, parse_user_turn
+from stepscope.engine.evidence.records import Evidence
 from stepscope.engine.io.files import replace_surrogates, strip_text, write_json
 from stepscope.engine.model.files.bundled import BUNDLED_DIGESTS
 from stepscope.engine.records import FrameOutput, write_outputs
@@ -24,6 +25,7 @@ from stepscope.eval.metrics.score import VideoAnalysis, analyze_video
 from stepscope.eval.reports.scoring import ScoreSettings
 from stepscope.eval.runs.folder import has_states, read_signal_specs
 from stepscope.eval.runs.provenance import Provenance, TracedVideo, describe_questions, write_traces
+from stepscope.eval.runs.roots import DiagnosedVideo, RunDiagnosis
 
 MAX_TASK_CHARS: Final = 200_000
 """Maximum length of goal, steps and user turns together: every turn takes time to split into tokens."""
@@ -72,6 +74,20 @@ def _join_lines(text: str) -> str:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Kept:
+    """What a run folder holds about the failures of one video."""
+
+    digest: str
+    """That of the run; see ``Run.digest``."""
+    diagnosis: RunDiagnosis | None = None
+    video: DiagnosedVideo | None = None
+    """None if it has no diagnosis."""
+    problem: str = ""
+    """Why it has none, if that is known."""
+    evidence: tuple[Evidence, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
     """A run, finished or not."""
 
@@ -98,6 +114,13 @@ class Run:
     """Whether it reached the end of the video."""
     settings: Mapping[str, Any] = field(default_factory=dict)
     """Checkpoint, device, versions and text encoder, with the keys of ``run.json``."""
+    kept: Kept | None = None
+    """Of a run that was read from a folder; see ``is_kept``."""
+
+    @property
+    def is_kept(self) -> bool:
+        """Whether ``kept`` is about these settings: it is not after a run with others that follows from this one."""
+        return self.kept is not None and self.kept.digest == self.digest
 
     @property
     def reference(self) -> Sample | None:

@@ -3,19 +3,23 @@
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final, Self
 
-from stepscope.app.core.run import PAGE_SCORING, Run
+from stepscope.app.core.run import PAGE_SCORING, Kept, Run
 from stepscope.app.core.videos import BundledVideos, Clip
+from stepscope.app.formatting import name_files
 from stepscope.engine.config import StreamConfig
+from stepscope.engine.evidence.records import Evidence, read_evidence
 from stepscope.eval.data.samples import Sample, build_task
 from stepscope.eval.matching.grading import NamedJudge
 from stepscope.eval.metrics.definitions import NUM_FAILURES
 from stepscope.eval.metrics.replies.reply_spans import count_spans, list_replies, list_span_turns
 from stepscope.eval.reports.scoring import ScoreSettings
 from stepscope.eval.reports.table_files import read_metrics, read_video_rows
-from stepscope.eval.runs.folder import RunFolder, explain_missing, read_stream_config
+from stepscope.eval.runs.folder import RunFolder, digest_entry, evidence_path, explain_missing, read_stream_config
+from stepscope.eval.runs.roots import DIAGNOSIS_FILE, RunDiagnosis, read_run_diagnosis
 from stepscope.eval.served.judge import read_kept_judge
 
 
@@ -34,7 +38,7 @@ def read_saved_run(
     record = folder.record(sample.video_id)
     if missing := explain_missing(sample, record):
         raise ValueError(f"{sample.video_id} has no outputs: {missing}")
-    return Run(
+    run = Run(
         clip=clip if sample.has_reference or sample.is_copied else replace(clip, sample=None),
         task=build_task(sample),
         config=read_stream_config(settings, fps=sample.fps),
@@ -47,6 +51,40 @@ def read_saved_run(
         is_finished=True,
         settings={"config": {}, **settings, **encoder},
     )
+    return replace(run, kept=_read_kept(folder, sample, settings, digest=run.digest))
+
+
+def _read_kept(folder: RunFolder, sample: Sample, settings: Mapping[str, Any], *, digest: str) -> Kept:
+    """Return the diagnosis and the evidence of a video in a run folder; a damaged file is a problem of both."""
+    kept = Kept(digest=digest)
+    try:
+        kept = replace(kept, evidence=_read_evidence(folder, sample, settings))
+        path = folder.path / DIAGNOSIS_FILE
+        diagnosis = _read_diagnosis(folder.path, path.stat().st_mtime_ns) if path.exists() else None
+    except (ValueError, OSError) as error:
+        names = [folder.path / DIAGNOSIS_FILE, evidence_path(folder.path, sample.video_id)]
+        return replace(kept, problem=f"its diagnosis cannot be read: {name_files(str(error), names)}")
+    video = diagnosis.find(sample.video_id) if diagnosis is not None else None
+    if diagnosis is None or video is None:
+        return kept
+    stale = diagnosis.explain_changed(settings) or video.explain_changed(folder)
+    return replace(kept, diagnosis=diagnosis, video=replace(video, stale=stale))
+
+
+@lru_cache(maxsize=4)  # all videos of a run are published one by one
+def _read_diagnosis(folder: Path, _: int) -> RunDiagnosis | None:
+    return read_run_diagnosis(folder)
+
+
+def _read_evidence(folder: RunFolder, sample: Sample, settings: Mapping[str, Any]) -> tuple[Evidence, ...]:
+    """Return the evidence for decisions of a video, if it is of this sample and model."""
+    path = evidence_path(folder.path, sample.video_id)
+    if not path.is_file():
+        return ()
+    found = read_evidence(path)
+    model = [str(settings.get(name) or "") for name in ("model_digest", "heads_digest")]
+    is_same = [found.model_digest, found.heads_digest] == model and found.source.startswith(digest_entry(sample))
+    return found.decisions if is_same else ()
 
 
 def _find_judge(folder: RunFolder, sample: Sample) -> NamedJudge | None:

@@ -54,6 +54,7 @@ def pack_video(run: Run, encode: Encode, *, moment: int | None = None) -> VideoC
         "link": {"video": video_id} if moment is None else {"video": video_id, "moment": str(moment)},
         "tiles": [asdict(tile) for tile in make_tiles(scores, **beside, rules=run.provenance.rules)] if scores else [],
     }
+    packed: Packed = json.loads(pack_run(run, judged, events=events))
     kinds = [failure.kind for failure in judged.failures] if judged is not None else []
     row = {
         **_row(video_id),
@@ -61,12 +62,13 @@ def pack_video(run: Run, encode: Encode, *, moment: int | None = None) -> VideoC
         "failures": [kinds.count(kind) for kind in FAILURE_KINDS] if judged is not None else None,
         "scores": [round_score(scores[name]) if scores else None for name in SCORE_COLUMNS],
         **beside,
+        "num_roots": _count_roots(packed),
         "t": worst.time_s,
         "event": worst.event,
     }
     return VideoContent(
         row=row,
-        payload=to_json({**json.loads(pack_run(run, judged, events=events)), **of_page}),
+        payload=to_json({**packed, **of_page}),
         counts=analysis.counts if analysis is not None else None,
     )
 
@@ -83,6 +85,7 @@ def _row(video_id: str) -> Packed:
         "failures": None,
         "num_low": 0,
         "num_later": 0,
+        "num_roots": None,
         "scores": [None] * len(SCORE_COLUMNS),
         "t": None,
         "event": None,
@@ -91,6 +94,12 @@ def _row(video_id: str) -> Packed:
         "exports": None,
         "video": None,
     }
+
+
+def _count_roots(packed: Packed) -> int | None:
+    """Return the number of roots of a run; None without a current diagnosis, unless nothing fails."""
+    is_calm = packed["is_judged"] and not packed["failures"]
+    return 0 if is_calm else len(packed["roots"]) if "roots" in packed else None
 
 
 def pack_charts(results: Results) -> list[Packed]:

@@ -23,6 +23,7 @@ from stepscope.app.formatting import STATE_WORDS
 from stepscope.app.review_store.events import VideoEvents
 from stepscope.app.window.failures import find_lost_pairs, find_low_texts, pack_failure
 from stepscope.app.window.landing import STAYING, Landing
+from stepscope.app.window.reasons import pack_evidence, pack_reasons
 from stepscope.engine.decisions.signals import SignalSpec
 from stepscope.engine.dialogue import STATES, initial_state
 from stepscope.engine.io.files import replace_surrogates, to_json
@@ -134,6 +135,7 @@ def _pack(run: Run, judged: JudgedVideo | None, *, other: Run | None = None) -> 
     failures = judged.failures if judged else ()
     missed = {failure.reference for failure in failures if failure.turn is None}
     lost = find_lost_pairs(judged, sample, run.scoring.zero_cost) if judged and sample else {}
+    reasons, of_failures = pack_reasons(run, failures)
     return {
         "name": run.clip.name,
         "video_id": run.clip.video_id,
@@ -179,9 +181,14 @@ def _pack(run: Run, judged: JudgedVideo | None, *, other: Run | None = None) -> 
             "reference": reference_bands(sample) if sample else [],
         },
         **({"num_later": judged.num_later} if judged and judged.num_later else {}),
-        "failures": [pack_failure(failure, judged, sample, run.task, lost=lost) for failure in failures]
+        "failures": [
+            pack_failure(failure, judged, sample, run.task, lost=lost) | reason
+            for failure, reason in zip(failures, of_failures, strict=True)
+        ]
         if judged and sample
         else [],
+        **reasons,
+        **({"evidence": evidence} if (evidence := pack_evidence(run)) else {}),
     }
 
 

@@ -16,6 +16,7 @@ from typing_extensions import TypedDict  # pydantic needs this one before Python
 from stepscope.engine.io.files import finish_files, open_text, replace_surrogates_in, unescape_formula
 from stepscope.engine.io.json_records import Count, Finite, read_record, reading
 from stepscope.eval.reports.charts import read_charts
+from stepscope.eval.runs.roots import RunDiagnosis, read_run_diagnosis
 
 Row = Mapping[str, str | float]
 Cells = Mapping[str, str | None]
@@ -79,6 +80,7 @@ class Results:
     rows: Sequence[Row] = ()
     metrics: Mapping[str, Any] = field(default_factory=dict)
     charts: Mapping[str, Any] = field(default_factory=dict)
+    diagnosis: RunDiagnosis | None = None
     problems: tuple[str, ...] = ()
     """One sentence per unreadable file; its field is empty."""
 
@@ -91,6 +93,7 @@ def read_results(folder: Path) -> Results:
         "rows": read_video_rows,
         "metrics": read_metrics,
         "charts": read_charts,
+        "diagnosis": read_run_diagnosis,
     }
     for name, read in readers.items():
         try:

@@ -1,14 +1,15 @@
 """The roots of the failures of a run folder, read from its diagnosis without the model; see ``eval.diagnosis``."""
 
+import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
 from pydantic import BaseModel
 
 from stepscope.engine.io.files import digest_file
-from stepscope.engine.io.json_records import Amount, Count, read_record
+from stepscope.engine.io.json_records import Amount, AmountOrNan, Count, read_record
 from stepscope.eval.data.samples import Sample
 from stepscope.eval.metrics.matched_video import FailureKind
 from stepscope.eval.runs.folder import RunFolder, digest_entry, output_path
@@ -76,17 +77,76 @@ class TracedVideo(Outcome):
         return "" if is_same and self.outputs_digest == digest_outputs(run, self.video_id) else "it was run again"
 
 
-class _File(BaseModel):
-    """The part of ``diagnosis.json`` that is read; ``eval.diagnosis.folder`` writes it."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReferenceTurns:
+    """The reference turns of a video under gold history, by their positions; of an experiment the wrong ones alone."""
+
+    right: tuple[Count, ...] = ()
+    wrong: tuple[Count, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DiagnosedVideo(TracedVideo):
+    """One video of a diagnosis, with the results of its experiments."""
+
+    gold: ReferenceTurns = field(default_factory=ReferenceTurns)
+    results: Mapping[str, ReferenceTurns] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeptEffect:
+    """What an experiment did to the reference turns of a split, as ``eval.diagnosis.classes.Effect`` is kept."""
+
+    name: str
+    kind: str
+    is_placebo: bool = False
+    fixed: Count = 0
+    broken: Count = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeptShare:
+    """The roots of one class: number, share of all roots, and the ends of its interval; nan if unknown."""
+
+    number: Count = 0
+    share: AmountOrNan = math.nan
+    interval: Mapping[str, AmountOrNan] = field(default_factory=dict)
+
+
+class RunDiagnosis(BaseModel):
+    """The part of ``diagnosis.json`` that is read without the model; ``eval.diagnosis.folder`` writes it."""
 
     settings: dict[str, Any] = {}
-    videos: list[TracedVideo] = []
+    videos: list[DiagnosedVideo] = []
+    experiments: list[KeptEffect] = []
+    classes: dict[str, KeptShare] = {}
+    consequences: KeptShare = KeptShare()
+
+    def explain_changed(self, settings: Mapping[str, Any]) -> str:
+        """Return why it is not of a run with these settings; an empty text if it is."""
+        changed = find_changed_settings(self.settings, settings, _IDENTITY)
+        return f"the run has {describe_changes(changed, self.settings, settings)}" if changed else ""
+
+    def find(self, video_id: str) -> DiagnosedVideo | None:
+        """Return a video; None if it has no diagnosis."""
+        return next((video for video in self.videos if video.video_id == video_id and not video.error), None)
+
+    def count_turns(self, experiment: str) -> tuple[int, int]:
+        """Return the wrong and the right reference turns under gold history, in the videos that it changes."""
+        changed = [video.gold for video in self.videos if experiment in video.results]
+        return sum(len(gold.wrong) for gold in changed), sum(len(gold.right) for gold in changed)
 
 
 def read_diagnosis_settings(run: Path) -> dict[str, Any] | None:
     """Return the settings of the diagnosis in a run folder; None without one. Raises ``ValueError`` if invalid."""
+    found = read_run_diagnosis(run)
+    return None if found is None else found.settings
+
+
+def read_run_diagnosis(run: Path) -> RunDiagnosis | None:
+    """Return the diagnosis in a run folder; None without one. Raises ``ValueError`` if invalid."""
     try:
-        return read_record(_File, run / DIAGNOSIS_FILE).settings
+        return read_record(RunDiagnosis, run / DIAGNOSIS_FILE)
     except FileNotFoundError:
         return None
 
@@ -96,13 +156,10 @@ def read_roots(run: RunFolder) -> Mapping[str, TracedVideo] | None:
 
     Raises ``ValueError`` for an invalid file.
     """
-    try:
-        found = read_record(_File, run.path / DIAGNOSIS_FILE)
-    except FileNotFoundError:
+    found = read_run_diagnosis(run.path)
+    if found is None:
         return None
-    settings = run.settings() or {}
-    changed = find_changed_settings(found.settings, settings, _IDENTITY)
-    stale = f"the run has {describe_changes(changed, found.settings, settings)}" if changed else ""
+    stale = found.explain_changed(run.settings() or {})
     return {
         video.video_id: replace(video, stale=stale or video.explain_changed(run))
         for video in found.videos

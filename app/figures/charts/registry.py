@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import plotly.graph_objects as go
 
-from stepscope.app.figures.charts import decisions, failures, sweep_curves, sweeps, timing, training, videos
+from stepscope.app.figures.charts import decisions, failures, roots, sweep_curves, sweeps, timing, training, videos
 from stepscope.app.figures.charts.layout import add_basis
 from stepscope.app.style.colours import Theme
 from stepscope.eval.reports.scoring import describe_scoring
@@ -51,6 +51,7 @@ CHARTS: Final[Mapping[str, Chart]] = {
     "reliability": _of_run("Reliability", timing.reliability),
     "leads": _of_run("Early and late decisions", timing.leads),
     "failures": _of_run("Failures by kind", failures.failures, is_judged=True),
+    "roots": _of_run("Roots by class", roots.roots, is_judged=True),
     "states": _of_run("Wrong step states", failures.states),
     "latency": _of_run("Model time per frame", timing.latency),
     "videos": _of_run("Videos by two scores", videos.scatter, is_judged=True),

@@ -13,7 +13,7 @@ import { AVAILABLE_SCOPES, currentEvent, eventByKey, mergeOpinions, resetReview 
 import { drawProvenance } from "./panels/provenance.js";
 import { goToEvent, goToFailure, goToLinked, stopIndexOf } from "./playback/selection.js";
 import { redrawPlayhead } from "./clock/playhead.js";
-import { calmText, canFail, findStops, stopText } from "./state/stops.js";
+import { calmText, canFail, findStops, isChosen, stopText } from "./state/stops.js";
 import { sendWaiting } from "./review/sync.js";
 import { openTab } from "./panels/tabs.js";
 import { offerTour } from "./panels/tour.js";
@@ -156,7 +156,7 @@ function announceStudied(player) {
 function goToFirstFailure(player) {
   const isMoved = player.selectedTime !== null || !player.video.isPaused || player.video.time > 0.05;
   if (isMoved || player.find("said").textContent || !canFail(player.data)) return;
-  const number = player.data.stops.findIndex(({ kind }) => player.kinds.has(kind));
+  const number = player.data.stops.findIndex((stop) => isChosen(player, stop));
   if (number >= 0) goToFailure(player, number);
   setStatus(player, openingText(player), true);
 }
@@ -231,6 +231,7 @@ function clearRun(player) {
   for (const name of ["now", "rows", "curves", "kinds", "counts", "origins", "warning"])
     player.find(name).replaceChildren();
   drawOnlyKind(player, null);
+  player.find("why").replaceChildren();
   player.timeline.clear();
   player.signals.clear();
   player.map.getContext("2d").clearRect(0, 0, player.map.width, player.map.height);

@@ -9,6 +9,12 @@ import { drawTiles, linkOf } from "./view.js";
 function listColumns(run) {
   const hint = "Why the video has no run here",
     remark = { label: "Remark", hint, read: (row) => row.remark, isText: true, isRemark: true };
+  const roots = {
+    label: "Roots",
+    hint: "Moments whose correction is needed, as the diagnosis of the run found; empty without a current one",
+    read: (row) => row.num_roots,
+    write: String,
+  };
   const sum = (numbers) => numbers?.reduce((all, one) => all + one, 0) ?? null;
   return [
     { label: "Video", hint: "Opens at its worst moment", read: (row) => row.label, isText: true },
@@ -19,6 +25,7 @@ function listColumns(run) {
       write: (time) => clockText(time, 0),
     },
     { label: "Failures", hint: "Failures of all kinds", read: (row) => sum(row.failures), write: String },
+    ...(run.videos.some((row) => row.num_roots) ? [roots] : []),
     ...run.kinds.map((kind, number) => ({
       label: KINDS[kind],
       hint: kind,

@@ -66,15 +66,17 @@ def test_csv_has_a_row_for_each_point_with_formulas_escaped(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("name", CHARTS)
-def test_every_chart_of_a_run_has_points_in_its_files(results: Results, tmp_path: Path, name: str) -> None:
-    figure = CHARTS[name].draw(results, "light")
+def test_every_chart_of_a_run_has_points_in_its_files(
+    results: Results, diagnosed: Results, tmp_path: Path, name: str
+) -> None:
+    figure = CHARTS[name].draw(diagnosed if name == "roots" else results, "light")
     for file_format in ("json", "csv"):
         write_figure(tmp_path / f"a.{file_format}", figure, file_format, width=WIDTH)
     layout = json.loads((tmp_path / "a.json").read_text(encoding="utf-8"))["layout"]
     assert (layout["width"], layout["title"]["text"]) == (320, CHARTS[name].title)
     header, *rows = (tmp_path / "a.csv").read_text(encoding="utf-8").splitlines()
     assert rows
-    is_judged = name in ("failures", "videos")  # frames, probabilities and times depend on no judge
+    is_judged = name in ("failures", "roots", "videos")  # frames, probabilities and times depend on no judge
     assert ("scoring" in header.split(","), "basis" in layout["meta"]) == (is_judged, is_judged)
 
 

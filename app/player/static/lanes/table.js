@@ -2,8 +2,10 @@
 
 import { fitText } from "../canvas/canvas.js";
 import { cache } from "./cache.js";
+import { evidence } from "./evidence.js";
 import { defineLane } from "./lane.js";
 import { corrected, judged } from "./reviewed.js";
+import { roots } from "./roots.js";
 import { sound } from "./sound.js";
 import { states } from "./states.js";
 import { steps } from "./steps.js";
@@ -27,6 +29,8 @@ export const LANES = [
   links,
   assistant,
   judged,
+  roots,
+  evidence,
   states,
   steps,
   traces,

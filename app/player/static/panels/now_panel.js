@@ -17,6 +17,7 @@ import {
   probText,
   signOfTurn,
   stateAt,
+  ROOT_SIGN,
   STOP_SIGNS,
   thresholdText,
   thresholdWords,
@@ -77,12 +78,14 @@ export function drawNowPanel(player, panel, data, frame, time, failure) {
 
 // `isHere`: whether the playhead is at the failure. A turn that was moved is selected at its new time.
 function failureCard(player, data, failure, isHere) {
-  const highest = highestNear(data, failure);
+  const highest = highestNear(data, failure),
+    root = data.roots?.[failure.root];
   return createNode("div", failure.kind === LOW_SIMILARITY ? "ss-failure ss-low" : "ss-failure", [
-    createNode("b", "", `${STOP_SIGNS[failure.kind]} ${failure.kind}`),
+    createNode("b", "", `${STOP_SIGNS[failure.kind] ?? ROOT_SIGN} ${failure.kind}`),
     !isHere && createNode("span", "ss-tag", `at ${clockText(failure.time)}`),
     failure.words && ` ${failure.words}`,
     ...(OTHER_WORDS.includes(failure.kind) ? otherWordsLines(data, data.turns[failure.turn]) : []),
+    root && createNode("span", "ss-reason", `${ROOT_SIGN} ${failure.is_consequence ? root.of_consequence : root.role}`),
     failure.cause && causeLine(player, failure.cause),
     highest && createNode("span", "ss-highest", highestText(highest, data, isHere)),
   ]);

@@ -4,9 +4,10 @@ import { requestPaint } from "../timeline/chart.js";
 import { clockText, KINDS, STOP_SIGNS } from "../state/data.js";
 import { createButton, createNode, setStatus } from "../dom/dom.js";
 import { currentEvent } from "../events/opinions.js";
+import { drawReason, drawRootsChip } from "./reason.js";
 import { redrawPlayhead } from "../clock/playhead.js";
 import { goToFailure } from "./selection.js";
-import { canFail, stopText } from "../state/stops.js";
+import { canFail, isChosen, stopsAtRoots, stopText } from "../state/stops.js";
 
 function whyNoFailures(player) {
   const { has_reference, is_copied, isReferenceAlone } = player.data,
@@ -20,11 +21,16 @@ function whyNoFailures(player) {
 // What N and P step through while a list is open, by its name.
 export const LIST_NOUNS = { search: "moment", settle: "to settle" }; // longer ones wrap the bar
 
+// What N and P step through without a list.
+function stopNoun(player) {
+  return stopsAtRoots(player) ? "root" : "failure";
+}
+
 // Shows the place of the moment in its list above the line of failures, and names the buttons of N and P for it; hides
 // the place of a run that no list opened.
 export function drawListPlace(player) {
   const { place } = player.data.landing,
-    noun = LIST_NOUNS[place?.of] ?? "failure",
+    noun = LIST_NOUNS[place?.of] ?? stopNoun(player),
     line = player.find("hit");
   for (const [name, label, title] of [
     ["previousFailure", `◂ ${noun}`, `Previous ${noun} (P)`],
@@ -99,27 +105,30 @@ function orderOfEvent(player, key) {
 function stepFailure(player, by) {
   const wanted = player.data.stops
     .map((failure, number) => ({ failure, number }))
-    .filter(({ failure }) => player.kinds.has(failure.kind));
+    .filter(({ failure }) => isChosen(player, failure));
   const isBeyond = isBeyondPlace(player, by);
   const next = by > 0 ? wanted.find(isBeyond) : wanted.findLast(isBeyond);
   if (!canFail(player.data)) return setStatus(player, whyNoFailures(player), true);
   if (!next) {
     const place = player.selectedTime === null ? clockText(player.video.time) : "this one",
-      none = wanted.length ? `No failure ${by > 0 ? "after" : "before"} ${place}.` : "No failure of the chosen kinds.";
+      none = wanted.length
+        ? `No ${stopNoun(player)} ${by > 0 ? "after" : "before"} ${place}.`
+        : "No failure of the chosen kinds.";
     return setStatus(player, none, true);
   }
   goToFailure(player, next.number);
   setStatus(player, stopText(player, next.failure), true);
 }
 
-// Shows the button for the kind of the failure that is shown; null for none.
+// Shows the button for the kind of the failure that is shown, and its reason; null for none.
 export function drawOnlyKind(player, failure) {
   const button = player.find("only"),
     isOnly = player.kinds.size === 1 && player.kinds.has(failure?.kind);
-  button.hidden = !failure;
+  button.hidden = !STOP_SIGNS[failure?.kind];
   player.find("find").hidden = !player.settings.can_run || !player.data?.kept_run || !KINDS[failure?.kind];
   button.textContent = isOnly ? "all kinds" : "only this kind";
   button.title = `Let N and P stop at ${isOnly ? "the other kinds again" : "this kind of failure only"} (8)`;
+  if (player.data) drawReason(player, failure);
 }
 
 // Stops only at the kind of the failure that is shown, or again at the kinds chosen before.
@@ -148,7 +157,12 @@ export function findKind(player) {
 export function drawKinds(player) {
   const kinds = canFail(player.data) ? Object.keys(STOP_SIGNS) : [],
     count = (kind) => player.data.stops.filter((stop) => stop.kind === kind).length;
-  player.find("kinds").replaceChildren(...kinds.map((kind) => drawChip(player, kind, count(kind))));
+  const redraw = () => {
+    drawKinds(player);
+    drawListPlace(player);
+  };
+  const chips = [...kinds.map((kind) => drawChip(player, kind, count(kind))), drawRootsChip(player, redraw)];
+  player.find("kinds").replaceChildren(...chips.filter(Boolean));
 }
 
 function drawChip(player, kind, count) {

@@ -19,6 +19,10 @@ export const LOW_SIMILARITY = "low similarity";
 // The signs of what N and P stop at: failures, and matched texts of low similarity.
 export const STOP_SIGNS = { ...KINDS, [LOW_SIMILARITY]: "≈" };
 
+// What N stops at besides, where it goes through roots alone.
+export const HIDDEN_ROOT = "hidden root";
+export const ROOT_SIGN = "⎇";
+
 // The verdict on a turn as it is drawn: that of the scores, or "low" for a matched text of low similarity.
 export function drawnVerdict({ is_low, verdict }) {
   return is_low ? "low" : verdict;

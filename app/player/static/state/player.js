@@ -36,6 +36,8 @@ export class Player {
     this.isAfterVerdict = false; // whether a verdict selected the event, so that N has not stopped at it
     this.selectedTime = null; // of an explicit selection, in seconds; null while the selection follows the playhead
     this.kinds = new Set(Object.keys(STOP_SIGNS)); // at which N and P stop
+    this.isRootsOnly = false; // whether they stop at roots alone, where the run has a diagnosis
+    this.explained = null; // the run and its failure whose reason is drawn
     this.kindsBefore = null; // the kinds that were chosen before one of them alone
 
     // drawing
@@ -103,6 +105,8 @@ export class Player {
 class Shown {
   constructor(values) {
     Object.assign(this, { values, counts: {}, region: null, isLooping: false });
+    // the number of the selected root, the evidence for its decision, and the series of it that the lane shows
+    Object.assign(this, { root: null, decision: null, evidence: "log-odds" });
   }
 
   get thresholds() {

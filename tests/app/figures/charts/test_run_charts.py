@@ -36,6 +36,30 @@ def test_the_reliability_chart_counts_the_frames_of_each_tenth(results: Results)
     assert curve.name == f"speak, calibration error {error:.3f}"
 
 
+def test_the_chart_of_roots_has_the_shares_of_the_diagnosis_and_each_root_once(diagnosed: Results) -> None:
+    figure = CHARTS["roots"].draw(diagnosed, "light")
+    shares, discs = figure.data
+    assert dict(zip(shares.y, shares.x, strict=True)) == {
+        "prompt: ids": 2 / 16, "prompt: order": 4 / 16, "unexplained": 10 / 16,
+    }  # fmt: skip
+    assert shares.x[2] + shares.error_x.array[2] == pytest.approx(0.842, abs=1e-3)
+    assert shares.x[2] - shares.error_x.arrayminus[2] == pytest.approx(0.300, abs=1e-3)
+    assert sum(map(int, discs.text)) == 16
+    assert sum(int(number) * at for number, at in zip(discs.text, discs.x, strict=True)) == 34
+    assert figure.layout.meta["summary"].startswith("34 failures (53%) follow from 16 roots in 16 videos; ")
+
+
+def test_the_chart_of_roots_is_empty_with_a_reason_without_a_current_diagnosis(diagnosed: Results) -> None:
+    stale = [{**row, "roots": math.nan} if number == 3 else row for number, row in enumerate(diagnosed.rows)]
+    for results, reason in (
+        (replace(diagnosed, diagnosis=None), "No data: the run is not diagnosed (stepscope explain)."),
+        (replace(diagnosed, rows=stale), "No data: the diagnosis is out of date (stepscope explain)."),
+    ):
+        figure = CHARTS["roots"].draw(results, "light")
+        assert not figure.data
+        assert figure.layout.annotations[0].text == reason
+
+
 def test_leads_are_counted_by_half_seconds(results: Results) -> None:
     """The reference speaks at frames 0 and 1, the run at 0 and 2: half a second late."""
     figure = CHARTS["leads"].draw(results, "light")

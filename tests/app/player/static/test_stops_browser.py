@@ -1,21 +1,28 @@
-"""N stops at texts of low similarity, too; other thresholds fix, break or change failures."""
+"""N stops at texts of low similarity, too, or at roots only; other thresholds fix, break or change failures."""
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
-from playwright.sync_api import Page
+from playwright.sync_api import Page, expect
 
 from stepscope.app.core.run import Run
+from stepscope.app.core.saved import read_saved_run
+from stepscope.app.core.videos import sample_clip
 from stepscope.app.review_store.events import name_events
 from stepscope.app.window.payload import pack_run
 from stepscope.engine.dialogue import fill_legality, initial_state
 from stepscope.engine.video.writer import write_h264
 from stepscope.eval.annotations.corrections import name_turns
+from stepscope.eval.data.loading import read_split
 from stepscope.eval.metrics.score import analyze_video
+from stepscope.eval.reports.scoring import ScoreSettings
+from stepscope.eval.runs.folder import RunFolder
 from tests.conftest import moving_square
 from tests.support.pages.browser import NEEDS_CHROMIUM, inspect
+from tests.support.paths import ASSETS
 from tests.support.reviews.played import STEPS, judge, make_run, write_reviewed
 
 pytestmark = NEEDS_CHROMIUM
@@ -67,7 +74,24 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     unlabelled = [replace(output, legality=None) for output in moved]
     other = replace(run, config=config, outputs=fill_legality(unlabelled, initial_state(STEPS)))
     write(folder / "moved.json", other)
+    write_diagnosed(folder / "roots.json")
     return folder
+
+
+def write_diagnosed(path: Path) -> None:
+    """Write a bundled run with its diagnosis, a hidden root more, and evidence for the decision of its root."""
+    folder, name = RunFolder(ASSETS / "demo" / "run"), "robot-permuted"
+    sample = next(sample for sample in read_split(ASSETS / "demo" / "test.json").samples if sample.video_id == name)
+    clip = sample_clip(sample, Path("a.mp4"), is_bundled=False)
+    scoring = ScoreSettings(text_encoder="letters")
+    write(path, read_saved_run(folder, clip, settings=folder.settings() or {}, scoring=scoring, encoder={}))
+    packed = json.loads(path.read_text(encoding="utf-8"))
+    packed["roots"].append({**packed["roots"][0], "frame": 50, "is_hidden": True, "words": "Hidden root: it fails."})
+    series = {"log-odds": [0.5, -0.25], "recency": [0.5, 1.0], "random weights": [0.1, None]}
+    packed["evidence"] = [
+        {"frame": 30, "frames": [29, 30], "series": series, "fewest": 1, "words": "Evidence.", "no_proof": "No proof."}
+    ]
+    path.write_text(json.dumps(packed), encoding="utf-8")
 
 
 def show(page: Page, name: str) -> None:
@@ -85,7 +109,7 @@ def visit_all(page: Page) -> list[tuple[str, float]]:
         page.evaluate("document.querySelector('.ss-said').textContent = ''")
         page.keyboard.press("n")
         said = page.wait_for_function("document.querySelector('.ss-said').textContent").json_value()
-        if said.startswith("No failure after"):
+        if said.startswith(("No failure after", "No root after")):
             return visited
         kind = said.split(" · ")[1].split(":")[0][2:]
         page.wait_for_function(
@@ -139,3 +163,43 @@ def test_a_message_has_one_sign_and_changed_thresholds_fix_break_or_change_failu
     ]
     shown.nth(1).click()
     assert round(inspect(page)["time"], 1) == 9.0
+
+
+def test_a_root_lists_its_consequences_and_n_stops_at_roots_only_if_chosen(page: Page) -> None:
+    show(page, "roots")
+    page.focus(".ss-canvas")
+    assert len(visit_all(page)) == 9, "every failure, and no hidden root"
+    page.keyboard.press("Home")
+    page.keyboard.press("n")
+    reason = page.locator(".ss-why")
+    expect(reason).to_contain_text("Root: once it is corrected, 7 later failures vanish.")
+    expect(page.locator(".ss-failure .ss-reason")).to_have_text(
+        "⎇ Root: once it is corrected, 7 later failures vanish."
+    )
+    series = reason.locator(".ss-series[aria-pressed='true']")
+    expect(series).to_have_text("log-odds")
+    reason.get_by_text("recency").click()
+    expect(series).to_have_text("recency")
+    assert "recency to ±1.0" in painted_texts(page)
+    listed = reason.locator(".ss-consequence")
+    assert not listed.first.is_visible(), "they are folded"
+    reason.get_by_text("7 consequences").click()
+    assert listed.all_inner_texts()[0] == "0:18.0 ↔ early or late"
+    listed.last.click()
+    assert inspect(page)["said"].startswith("Failure 9 of 9 · ◇ wrong update")
+    expect(reason).to_contain_text("Follows from 0:15.0: had it started “mount the block”, not “put on the head” there")
+    expect(reason).not_to_contain_text("Evidence.")
+    reason.get_by_text("⎇ its root, 0:15.0").click()
+    expect(reason).to_contain_text("7 consequences")
+    chip = page.get_by_role("button", name="roots 2: stop at roots only")
+    chip.click()
+    assert chip.get_attribute("aria-pressed") == "true"
+    page.focus(".ss-canvas")
+    assert visit_all(page) == [("wrong update", 15.0), ("hidden root", 25.0)]
+    page.keyboard.press("p")
+    assert inspect(page)["said"].startswith("Root 1 of 2 · ◇ wrong update")
+    page.get_by_role("button", name="roots 2: stop at roots only").click()
+    show(page, "low")
+    assert page.locator(".ss-roots").count() == 0
+    page.locator(".ss-row", has=page.locator(".ss-mark.ss-mismatched")).first.click()
+    expect(reason).to_have_text("Why is not known: this run was recorded, so its model cannot be run again here.")

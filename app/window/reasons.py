@@ -1,0 +1,233 @@
+"""Why the failures of a run happened, as sentences from its diagnosis, for the player's script; see ``eval.diagnosis``.
+
+No sentence says more than ``diagnosis.json`` holds: a root that is not the first is known with the earlier roots
+corrected, and what prevents a root is known with the reference as history.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
+
+from stepscope.app.core.run import Run
+from stepscope.app.formatting import as_sentence, format_clock
+from stepscope.engine.dialogue import parse_update
+from stepscope.engine.evidence.records import Evidence
+from stepscope.engine.plurals import format_count
+from stepscope.engine.records import FrameOutput, Step, frame_at
+from stepscope.eval.data.samples import Sample
+from stepscope.eval.metrics.matched_video import Failure
+from stepscope.eval.runs.roots import DiagnosedVideo, Root, RunDiagnosis
+
+Packed = dict[str, Any]
+MAX_QUOTE: Final = 60
+"""Longer names and messages are cut in a sentence."""
+_UPDATE_KINDS: Final = {"wrong update", "missed update", "wrong state"}
+_VERBS: Final = {
+    ("start", True): "started {}",
+    ("complete", True): "completed {}",
+    ("start", False): "not started {}",
+    ("complete", False): "kept {} open",
+}
+_PLACEBO: Final = " (placebo)"
+_CONDITIONS: Final = {
+    "a context that is never cut": "the context were never cut",
+    "ids in listing order": "the ids of the steps were in listing order",
+    "steps in the order done": "the steps were listed in the order done",
+    "other words for the goal": "the goal had other words",
+    "another system prompt": "the prompt had another first line",
+    "thresholds -0.2": "both thresholds were lower by 0.2",
+    "thresholds +0.2": "both thresholds were higher by 0.2",
+    "twice the frame rate": "it saw twice the frames",
+    "frames half an interval later": "its frames were half an interval later",
+}
+"""The condition of each experiment of ``eval.diagnosis.experiments`` in a sentence."""
+_NO_PROOF: Final = (
+    "It does not prove what the model saw: recency, the picture difference and random weights rank pictures alike."
+)
+
+
+def pack_reasons(run: Run, failures: Sequence[Failure]) -> tuple[Packed, list[Packed]]:
+    """Return the roots of a run with their sentences, and for each failure its root.
+
+    Without a current diagnosis they are the sentence that says why there is none, and nothing per failure.
+    """
+    nothing = [Packed() for _ in failures]
+    if not failures or not run.is_finished:
+        return {}, nothing
+    video, missing = _find_video(run, failures)
+    if video is None or run.kept is None or run.kept.diagnosis is None or run.reference is None:
+        return {"why_not": missing}, nothing
+    names = {step.id: step for step in run.task.steps}
+    packed = [_pack_root(run, names, video, number, run.kept.diagnosis) for number, _ in enumerate(video.roots)]
+    of_failures = [{"root": found.root, "is_consequence": found.is_consequence} for found in video.failures]
+    return {"roots": packed}, of_failures
+
+
+def pack_evidence(run: Run) -> list[Packed]:
+    """Return the evidence for decisions of a run: values by picture, beside those of each baseline."""
+    names = {step.id: step for step in run.task.steps}
+    return [_pack_decision(evidence, names) for evidence in (run.kept.evidence if run.is_kept and run.kept else ())]
+
+
+def _find_video(run: Run, failures: Sequence[Failure]) -> tuple[DiagnosedVideo | None, str]:
+    """Return the diagnosis of a run, or None and a sentence with the reason."""
+    if run.settings.get("recorded") is not None or "imported" in run.settings or not run.model_digest:
+        made = "imported" if "imported" in run.settings else "recorded"
+        return None, f"Why is not known: this run was {made}, so its model cannot be run again here."
+    if run.kept is None or not run.is_kept:
+        return None, "Not diagnosed: this run is in no folder. Start it in Batch, then run `stepscope explain` on it."
+    video = run.kept.video
+    if video is None:
+        return None, as_sentence(run.kept.problem or "Not diagnosed yet: run `stepscope explain` on this run")
+    stale = video.explain_stale(run.reference) if run.reference is not None else ""
+    traced = [(found.kind, found.time_s) for found in video.failures]
+    if not stale and traced != [(failure.kind, failure.frame_index / run.config.fps) for failure in failures]:
+        stale = "it is of other failures"
+    if stale:
+        return None, as_sentence(f"Its diagnosis is out of date, since {stale}: run `stepscope explain` again")
+    return video, ""
+
+
+def _pack_root(
+    run: Run, names: Mapping[str, Step], video: DiagnosedVideo, number: int, diagnosis: RunDiagnosis
+) -> Packed:
+    root = video.roots[number]
+    is_hidden = not any(found.root == number and not found.is_consequence for found in video.failures)
+    earlier = "" if number == 0 else "the earlier root" if number == 1 else "the earlier roots"
+    own = _describe_root(root, earlier, is_hidden=is_hidden)
+    output = None if is_hidden else next((one for one in run.outputs if one.frame_index == root.frame), None)
+    assert run.reference is not None
+    turn = _describe_correction(root, run.reference, output, names)
+    beside = f", with {earlier} corrected too" if earlier else ""
+    vanish = "this failure" if root.num_consequences == 1 else f"{root.num_consequences} later failures"
+    at = format_clock(root.time_s, digits=1)
+    sentence = f"Follows from {at}: had it {turn} there{beside}, {vanish} would vanish."
+    return {
+        "frame": root.frame,
+        "cause": root.cause,
+        "is_hidden": is_hidden,
+        "role": own,
+        "words": " ".join(filter(None, (own, _describe_class(root, video, diagnosis), _describe_seeds(root)))),
+        "of_consequence": sentence if root.num_consequences else "",
+    }
+
+
+def _describe_root(root: Root, earlier: str, *, is_hidden: bool) -> str:
+    """Return what follows from a root; a hidden one has no failure in the run as it is."""
+    start = "Root: "
+    corrected = f"it and {earlier} are corrected" if earlier else "it is corrected"
+    if is_hidden:
+        start = f"Hidden root: it fails only once {earlier} {'are' if earlier.endswith('s') else 'is'} corrected; "
+        corrected = "it is corrected too"
+    vanish = format_count(root.num_consequences, "later failure vanishes", "later failures vanish")
+    number = f"once {corrected}, {vanish}" if root.num_consequences else "no later failure follows from it"
+    return f"{start}{number}."
+
+
+def _describe_correction(root: Root, sample: Sample, output: FrameOutput | None, names: Mapping[str, Step]) -> str:
+    """Return what the reference has at a root in place of the model's output, after "had it"."""
+    turns = [turn for turn in sample.turns if turn.role != "user" and frame_at(turn.time_s, sample.fps) == root.frame]
+    written = () if output is None else output.updates
+    expected = [turn.text for turn in turns if turn.role == "update" and turn.text not in written]
+    message = next((turn.text for turn in reversed(turns) if turn.role == "assistant"), None)
+    extra = [text for text in written if text not in {turn.text for turn in turns}]
+    parts = list[str]()
+    if _UPDATE_KINDS & {*root.kinds}:
+        parts = [_describe_update(text, names) for text in expected]
+        if len(expected) == len(extra) == 1:
+            parts = [f"{_contrast(expected[0], extra[0], names)},"]
+        elif not expected:
+            parts = [_describe_update(text, names, is_done=False) for text in extra]
+    if {*root.kinds} - _UPDATE_KINDS:
+        said = f"said {_quote(message)}" if message is not None else "stayed silent"
+        parts = [*parts, said] if expected else [said, *parts]  # never "not started it and said"
+    return " and ".join(parts).removesuffix(",") if 0 < len(parts) < 3 else "written the turns of the reference"
+
+
+def _contrast(text: str, other: str, names: Mapping[str, Step]) -> str:
+    """Return an update in place of another one, such as "started “wheel”, not “roof”"."""
+    first, second = parse_update(text), parse_update(other)
+    is_same = first is not None and second is not None and first.transition == second.transition
+    named = _name_step(second.step_id, names) if second is not None and is_same else _describe_update(other, names)
+    return f"{_describe_update(text, names)}, not {named}"
+
+
+def _describe_update(text: str, names: Mapping[str, Step], *, is_done: bool = True) -> str:
+    """Return an update, or that there was none, after "had it"."""
+    update = parse_update(text)
+    if update is None:
+        return f"{'' if is_done else 'not '}written {_quote(text)}"
+    return _VERBS[update.transition, is_done].format(_name_step(update.step_id, names))
+
+
+def _name_step(step_id: str, names: Mapping[str, Step]) -> str:
+    """Return the name of a step in quotes; the id of a step without a name."""
+    return _quote(names[step_id].name) if step_id in names and names[step_id].name else step_id
+
+
+def _quote(text: str) -> str:
+    line = " ".join(text.split())
+    return f"“{line if len(line) <= MAX_QUOTE else f'{line[: MAX_QUOTE - 1]}…'}”"
+
+
+def _describe_class(root: Root, video: DiagnosedVideo, diagnosis: RunDiagnosis) -> str:
+    """Return what would make a root right, what that does to all other turns, and what its placebo does."""
+    if root.cause == "history":
+        return "Would be right if all earlier turns were those of the reference."
+    if root.cause == "unexplained":
+        tried = [one for one in diagnosis.experiments if not one.is_placebo and one.name in video.results]
+        return f"No change that was tried explains it ({len(tried)} tried)." if tried else "No change was tried here."
+    fixes = (one for one in diagnosis.experiments if one.name in root.fixed_by and one.kind == root.cause)
+    effect = next(fixes, None)
+    if effect is None:
+        return ""
+    known = _CONDITIONS.get(effect.name)
+    condition = f"if {known}" if known else f"with the change {_quote(effect.name)}"
+    wrong, right = diagnosis.count_turns(effect.name)
+    numbers = f"{effect.fixed} of {format_count(wrong, 'wrong turn')}; {effect.broken} of {right} others break"
+    sentence = f"Would be right {condition} ({numbers})."
+    for one in diagnosis.experiments:
+        if one.is_placebo and one.kind == effect.kind and one.name in video.results:
+            too = "makes it right too" if f"{one.name}{_PLACEBO}" in root.fixed_by else "does not"
+            sentence += f" Its placebo, {one.name}, {too} ({one.fixed}; {format_count(one.broken, 'breaks', 'break')})."
+    return sentence
+
+
+def _describe_seeds(root: Root) -> str:
+    if root.kept_share is None or root.corrected_share is None:
+        return ""
+    return (
+        f"At other seeds {root.kept_share:.0%} of what follows happens without its correction, "
+        f"{root.corrected_share:.0%} with it."
+    )
+
+
+def _pack_decision(evidence: Evidence, names: Mapping[str, Step]) -> Packed:
+    fewest = evidence.fewest_last_frames
+    kept = "the last picture keeps" if fewest == 1 else f"the last {fewest} pictures keep"
+    kept = f"{kept} the decision" if fewest else "the decision needs no picture"
+    return {
+        "frame": evidence.frame_index,
+        "frames": [frame.frame_index for frame in evidence.frames],
+        "series": {
+            "log-odds": _round(frame.log_odds for frame in evidence.frames),
+            "recency": _round(frame.recency for frame in evidence.frames),
+            "picture difference": _round(frame.difference for frame in evidence.frames),
+            "random weights": _round(frame.random_log_odds for frame in evidence.frames),
+        },
+        "fewest": fewest,
+        "words": f"Evidence for {_describe_decision(evidence, names)}: log-odds {evidence.log_odds:+.1f}; {kept}.",
+        "no_proof": _NO_PROOF,
+    }
+
+
+def _round(values: Iterable[float | None]) -> list[float | None]:
+    return [None if value is None else round(value, 4) for value in values]
+
+
+def _describe_decision(evidence: Evidence, names: Mapping[str, Step]) -> str:
+    texts = evidence.contrast
+    if texts is None:
+        return {"speak": "speaking", "update": "an update", "silence": "silence"}.get(evidence.target, evidence.target)
+    if texts.kind == "response":
+        return f"{_quote(texts.written)}, not {_quote(texts.expected)}"
+    return f"having {_contrast(texts.written, texts.expected, names)}"

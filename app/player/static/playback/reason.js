@@ -19,7 +19,7 @@ export function drawRootsChip(player, redraw) {
     player.isRootsOnly = !player.isRootsOnly;
     redraw();
   };
-  return createButton("ss-kind ss-roots", [`${ROOT_SIGN} roots ${roots.length}`], toggle, {
+  return createButton("ss-kind ss-roots", [`${ROOT_SIGN} ${roots.length}`, createNode("small", "", "roots")], toggle, {
     title: "Stop at roots only: the failures whose correction takes others along",
     ariaLabel: `roots ${roots.length}: stop at roots only`,
     ariaPressed: player.isRootsOnly,

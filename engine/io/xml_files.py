@@ -31,4 +31,4 @@ class _Tree(ElementTree.TreeBuilder):
 
     def doctype(self, *_: object) -> None:
         """Refuse it."""
-        raise ValueError("it has a document type declaration, which ELAN never writes")
+        raise ValueError("it has a document type declaration; annotation programs write none")

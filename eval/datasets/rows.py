@@ -91,7 +91,7 @@ def _make_segment(fields: Mapping[str, Any], mapping: DatasetMapping) -> Segment
     label, step_id = find_text(fields, mapping.label), find_text(fields, mapping.step)
     label = label or (step_id and f"step {step_id}")
     if not label:
-        raise ValueError(f"a segment has no {mapping.label}")
+        raise ValueError(f"a segment has no {_name_fields(mapping.label)}")
     start_s = _read_time(fields, mapping.start or mapping.end, mapping, is_end=not mapping.start)
     end_s = _read_time(fields, mapping.end, mapping, is_end=True) if mapping.end else start_s
     is_done = start_s >= 0 and end_s >= 0
@@ -107,10 +107,15 @@ def _make_segment(fields: Mapping[str, Any], mapping: DatasetMapping) -> Segment
     )
 
 
+def _name_fields(names: str) -> str:
+    """Return the alternatives of a mapping as words: ``end|end_s`` is ``end or end_s``."""
+    return " or ".join(names.split("|"))
+
+
 def _read_time(fields: Mapping[str, Any], name: str, mapping: DatasetMapping, *, is_end: bool = False) -> float:
     value = find_value(fields, name)
     if value is None:
-        raise ValueError(f"a segment has no {name}")
+        raise ValueError(f"a segment has no {_name_fields(name)}")
     return to_seconds(value, mapping, is_end=is_end)
 
 

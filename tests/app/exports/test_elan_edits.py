@@ -157,7 +157,7 @@ def test_an_annotation_that_can_be_no_turn_is_named(
         ("<a>" * 3_000_000, "is larger than 8 MiB"),
         (
             '<!DOCTYPE a [<!ENTITY x SYSTEM "file:///etc/passwd">]><ANNOTATION_DOCUMENT>&x;</ANNOTATION_DOCUMENT>',
-            "has a document type declaration, which ELAN never writes",
+            "has a document type declaration; annotation programs write none",
         ),
     ],
 )

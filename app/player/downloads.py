@@ -51,7 +51,7 @@ _ELEMENTS: Final = frozenset(
     {"svg", "g", "defs", "clipPath", "rect", "path", "circle", "line", "text", "tspan", "title"}
 )
 _REPEATS: Final = "the timeline must draw each part once; reload the page"
-OF_RUNS: Final = ("roots", "videos")
+OF_RUNS: Final = ("roots", "classes", "videos")
 VIDEO_CHARTS: Final = {TIMELINE: "Timeline", **{name: one.title for name, one in CHARTS.items() if name not in OF_RUNS}}
 """Figures of one video, by name: titles in the order of the page."""
 

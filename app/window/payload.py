@@ -156,7 +156,7 @@ def _pack(run: Run, judged: JudgedVideo | None, *, other: Run | None = None) -> 
         "refresh_at": run.config.shorten_at,
         "thresholds": run.known_thresholds,
         "task": asdict(run.typed_task or write_task(run.task)),
-        "steps": [{"id": step.id, "name": step.name} for step in run.task.steps],
+        "steps": [_pack_step(step, sample) for step in run.task.steps],
         "state_words": list(STATE_WORDS.values()),
         **({"warning": run.warning} if run.warning else {}),
         **({"sounds": sounds} if (sounds := list_answers(run.settings, run.clip.video_id)) else {}),
@@ -190,6 +190,12 @@ def _pack(run: Run, judged: JudgedVideo | None, *, other: Run | None = None) -> 
         **reasons,
         **({"evidence": evidence} if (evidence := pack_evidence(run)) else {}),
     }
+
+
+def _pack_step(step: Step, sample: Sample | None) -> Packed:
+    """Return a step, with the steps that must be completed before it if the recipe names any."""
+    after = sample.after.get(step.id, ()) if sample is not None else ()
+    return {"id": step.id, "name": step.name, **({"after": list(after)} if after else {})}
 
 
 def _named_signals(run: Run) -> list[Packed]:

@@ -6,7 +6,17 @@ from typing import Any, Final
 
 import plotly.graph_objects as go
 
-from stepscope.app.figures.charts import decisions, failures, roots, sweep_curves, sweeps, timing, training, videos
+from stepscope.app.figures.charts import (
+    decisions,
+    failures,
+    roots,
+    steps,
+    sweep_curves,
+    sweeps,
+    timing,
+    training,
+    videos,
+)
 from stepscope.app.figures.charts.layout import add_basis
 from stepscope.app.style.colours import Theme
 from stepscope.eval.reports.scoring import describe_scoring
@@ -53,6 +63,7 @@ CHARTS: Final[Mapping[str, Chart]] = {
     "failures": _of_run("Failures by kind", failures.failures, is_judged=True),
     "roots": _of_run("Roots by class", roots.roots, is_judged=True),
     "states": _of_run("Wrong step states", failures.states),
+    "classes": _of_run("Scores by class of steps", steps.classes),
     "latency": _of_run("Model time per frame", timing.latency),
     "videos": _of_run("Videos by two scores", videos.scatter, is_judged=True),
 }

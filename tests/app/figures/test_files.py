@@ -69,7 +69,7 @@ def test_csv_has_a_row_for_each_point_with_formulas_escaped(tmp_path: Path) -> N
 def test_every_chart_of_a_run_has_points_in_its_files(
     results: Results, diagnosed: Results, tmp_path: Path, name: str
 ) -> None:
-    figure = CHARTS[name].draw(diagnosed if name == "roots" else results, "light")
+    figure = CHARTS[name].draw(diagnosed if name in ("roots", "classes") else results, "light")
     for file_format in ("json", "csv"):
         write_figure(tmp_path / f"a.{file_format}", figure, file_format, width=WIDTH)
     layout = json.loads((tmp_path / "a.json").read_text(encoding="utf-8"))["layout"]

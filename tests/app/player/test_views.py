@@ -206,3 +206,11 @@ def test_a_client_without_login_is_refused() -> None:
     assert client.get(f"/{SPEECH_URL}", params={"text": "Hello"}).status_code == 401
     client.cookies.set("access-token-x", "secret")
     assert client.get(f"/{SPEECH_URL}", params={"text": "Hello"}).status_code == 200
+
+
+def test_a_step_names_those_that_the_recipe_puts_before_it(run: Run) -> None:
+    assert run.clip.sample is not None
+    first, second, *_ = (step.id for step in run.task.steps)
+    sample = replace(run.clip.sample, after={second: (first,)})
+    steps = json.loads(pack_run(replace(run, clip=replace(run.clip, sample=sample))))["steps"]
+    assert [step.get("after") for step in steps[:2]] == [None, [first]]

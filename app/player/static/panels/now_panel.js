@@ -241,15 +241,16 @@ function stateParts(data, frame) {
 function stateTable(data, frame) {
   const { bands, state_words: words } = data,
     sign = (state) => words[state].slice(0, 1);
-  const rows = data.steps.map(({ id, name }, number) => {
+  const rows = data.steps.map(({ id, name, after: needed = [] }, number) => {
     const band = bands[bandsOf(data).at(-1)][number] ?? [],
       [before, after] = [stateAt(band, frame - 1), stateAt(band, frame)],
       wanted = stateAt(bands.reference[number] ?? [], frame);
     const isChanged = before !== after,
       isWrong = wanted !== null && after !== wanted,
-      title = isWrong ? `reference: ${words[wanted]}` : "";
+      title = isWrong ? `reference: ${words[wanted]}` : "",
+      order = needed.length ? ` after ${needed.join(", ")}` : "";
     return createNode("tr", [isChanged && "ss-changed", isWrong && "ss-wrong"].filter(Boolean).join(" "), [
-      createNode("td", "", `${id} ${name}`),
+      createNode("td", "", [`${id} ${name}`, createNode("small", "ss-dim", order)], { title: order }),
       createNode("td", "", `${isChanged ? `${sign(before)} → ` : ""}${words[after] ?? ""}`),
       createNode("td", "", isWrong && `≠ ref. ${sign(wanted)}`, { title }),
     ]);

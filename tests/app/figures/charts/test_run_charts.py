@@ -49,6 +49,19 @@ def test_the_chart_of_roots_has_the_shares_of_the_diagnosis_and_each_root_once(d
     assert figure.layout.meta["summary"].startswith("34 failures (53%) follow from 16 roots in 16 videos; ")
 
 
+def test_the_chart_of_classes_has_the_commonest_names_then_the_causes_with_their_steps() -> None:
+    steps = {"num_steps": 3.0, "completion_f1": 0.5, "start_recall_2s": math.nan}
+    rows = [{"level": "cause", "name": "swap", **steps, "num_steps": 9.0}, {"level": "class", "name": "<b>", **steps}]
+    rows += [{"level": "class", "name": f"step {number}", **steps, "num_steps": 1.0} for number in range(20)]
+    figure = CHARTS["classes"].draw(Results(charts={"classes": rows}), "light")
+    completions, starts = figure.data
+    assert (completions.y[0], completions.y[-1], len(completions.y)) == ("&lt;b&gt;, 3", "cause: swap, 9", 9)
+    assert (set(completions.x), starts.x) == ({0.5}, ())
+    assert "The 8 commonest of 21 classes" in figure.layout.meta["summary"]
+    empty = CHARTS["classes"].draw(Results(charts={}), "light")
+    assert "stepscope score" in empty.layout.annotations[0].text
+
+
 def test_the_chart_of_roots_is_empty_with_a_reason_without_a_current_diagnosis(diagnosed: Results) -> None:
     stale = [{**row, "roots": math.nan} if number == 3 else row for number, row in enumerate(diagnosed.rows)]
     for results, reason in (

@@ -44,7 +44,7 @@ def as_sentence(error: Exception | Warning | str) -> str:
     text = f"{Path(path).name}: {rest}" if colon and Path(path).is_absolute() else text
     if len(text) > MAX_SENTENCE:
         text = f"{text[: MAX_SENTENCE - 200]} ... {text[-200:]}"
-    return text if text.endswith(".") else f"{text}."
+    return text if text.endswith((".", "?")) else f"{text}."
 
 
 def name_files(text: str, paths: Iterable[Path]) -> str:

@@ -324,7 +324,8 @@ def open_reference(
     length = format_clock(run.clip.duration_s)
     assert isinstance(destination.at, int | float)
     opened = format_clock(destination.at, digits=1)
-    status = f"{run.clip.name}, {length}, its reference only at {opened}. Press Run to run the model."
+    remedy = "Press Run to run the model." if run.clip.has_file else "It has no video."
+    status = f"{run.clip.name}, {length}, its reference alone, at {opened}. {remedy}"
     run_view = show_run(run, status, encode=context.encode, destination=destination)
     return _show_in_tab(live, run, video, run_view, now=None)
 

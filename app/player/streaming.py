@@ -140,7 +140,9 @@ def _stream_frames(context: AppContext, live: LiveRun, run: Run, *, is_unscored:
         return
     assert live.run is not None
     context.recordings.keep(live)
-    live.run = run = replace(live.run, is_finished=True)
+    saved = context.find_saved(live.run.clip)
+    kept = saved.kept if saved is not None else live.run.kept  # the same run as the saved one has its diagnosis
+    live.run = run = replace(live.run, is_finished=True, kept=kept)
     context.recent.keep_run(run)
     frames = format_count(len(run.outputs), "frame")
     problems = [

@@ -183,12 +183,16 @@ def _describe_class(root: Root, video: DiagnosedVideo, diagnosis: RunDiagnosis) 
     known = _CONDITIONS.get(effect.name)
     condition = f"if {known}" if known else f"with the change {_quote(effect.name)}"
     wrong, right = diagnosis.count_turns(effect.name)
-    numbers = f"{effect.fixed} of {format_count(wrong, 'wrong turn')}; {effect.broken} of {right} others break"
-    sentence = f"Would be right {condition} ({numbers})."
+    num_videos = format_count(sum(effect.name in found.results for found in diagnosis.videos), "video")
+    numbers = (
+        f"{effect.fixed} of {format_count(wrong, 'wrong turn')} right, {effect.broken} of {right} right ones wrong"
+    )
+    sentence = f"Would be right {condition}: in {num_videos} this makes {numbers}."
     for one in diagnosis.experiments:
         if one.is_placebo and one.kind == effect.kind and one.name in video.results:
-            too = "makes it right too" if f"{one.name}{_PLACEBO}" in root.fixed_by else "does not"
-            sentence += f" Its placebo, {one.name}, {too} ({one.fixed}; {format_count(one.broken, 'breaks', 'break')})."
+            is_weak = f"{one.name}{_PLACEBO}" in root.fixed_by
+            start, too = (" Weak: its", "makes it right too") if is_weak else (" Its", "does not")
+            sentence += f"{start} placebo, {one.name}, {too} ({one.fixed} right, {one.broken} wrong)."
     return sentence
 
 

@@ -31,7 +31,7 @@ from stepscope.engine.config import StreamConfig
 from stepscope.engine.config_files import read_yaml
 from stepscope.engine.control.intervention import ForcedTurn, Intervention, force_outputs
 from stepscope.engine.control.task import Task
-from stepscope.engine.dialogue import STATES, parse_steps
+from stepscope.engine.dialogue import STATES, parse_steps, parse_update
 from stepscope.engine.io.json_records import short_repr
 from stepscope.engine.records import FrameOutput, UserTurn, frame_at
 
@@ -123,6 +123,13 @@ class _Change:
                 raise ValueError(
                     f"updates must be a list of updates, such as [S2->complete]; got {short_repr(updates)}"
                 )
+            ids = {step.id for step in (before.task or self._task).steps}
+            for read, update in ((parse_update(text), text) for text in updates):
+                if read is None or read.step_id not in ids:
+                    raise ValueError(
+                        f"updates must name a step of the task ({', '.join(sorted(ids)) or 'it has none'}), such as "
+                        f"S2->start or S2->complete; got {short_repr(update)}"
+                    )
             turn = replace(turn, updates=tuple(updates), has_own_updates=False)
         return {self._frame: turn}
 

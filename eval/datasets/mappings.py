@@ -172,7 +172,7 @@ def to_seconds(value: object, mapping: DatasetMapping, *, is_end: bool = False) 
     if kind == "clock" and ":" in text:
         return parse_time(text)
     if not _NUMBER.fullmatch(text):
-        raise ValueError(f"a time in {mapping.unit} is a number; got {short_repr(value)}")
+        raise ValueError(f"a time is a number{', or like 1:30' if kind == 'clock' else ''}; got {short_repr(value)}")
     number = float(text.replace(",", ".")) - (mapping.base if kind == "ticks" else 0)
     return check_number("a time", number * _SCALES.get(kind, 1.0), minimum=0)
 

@@ -102,16 +102,17 @@ def test_a_root_says_what_follows_what_would_prevent_it_and_what_its_placebo_doe
     permuted = say(runs["robot-permuted"])
     assert permuted["words"] == (
         "Root: once it is corrected, 7 later failures vanish. Would be right if the ids of the steps were in listing "
-        "order (3 of 7 wrong turns; 0 of 126 others break). Its placebo, ids at random, makes it right too (2; 1 "
-        "breaks)."
+        "order: in 8 videos this makes 3 of 7 wrong turns right, 0 of 126 right ones wrong. Weak: its placebo, ids at "
+        "random, makes it right too (2 right, 1 wrong)."
     )
     assert permuted["of_consequence"] == (
         "Follows from 0:15.0: had it started “mount the block”, not “put on the head” there, 7 later failures would "
         "vanish."
     )
     assert say(runs["flower-pot-hard"], 1)["words"] == (
-        "Root: no later failure follows from it. Would be right if the steps were listed in the order done (5 of 12 "
-        "wrong turns; 0 of 62 others break). Its placebo, steps at random, does not (4; 10 break)."
+        "Root: no later failure follows from it. Would be right if the steps were listed in the order done: in 4 "
+        "videos this makes 5 of 12 wrong turns right, 0 of 62 right ones wrong. Its placebo, steps at random, does not "
+        "(4 right, 10 wrong)."
     )
     assert say(runs["robot-hard"])["words"].endswith("No change that was tried explains it (6 tried).")
 
@@ -141,7 +142,8 @@ def test_a_root_without_a_class_an_experiment_or_a_placebo_claims_none(runs: Map
     assert history.endswith("Would be right if all earlier turns were those of the reference.")
     own = KeptEffect(name="short steps", kind="own", fixed=1)
     words = say(with_effects(run, own, cause="own", fixed_by=("short steps",)))["words"]
-    assert words.endswith("Would be right with the change “short steps” (1 of 18 wrong turns; 0 of 259 others break).")
+    effect = "in 16 videos this makes 1 of 18 wrong turns right, 0 of 259 right ones wrong."
+    assert words.endswith(f"Would be right with the change “short steps”: {effect}")
 
 
 def test_shares_at_other_seeds_follow_where_texts_are_sampled(runs: Mapping[str, Run]) -> None:

@@ -94,13 +94,13 @@ COIN = '{"database": {"a": {"class": "Tea", "annotation": [{"segment": [%s], "id
 @pytest.mark.parametrize(
     ("name", "content", "reason"),
     [
-        ("a.csv", HEADER + "a,nan,2,pour\n", "row 1: a time in clock is a number; got 'nan'"),
+        ("a.csv", HEADER + "a,nan,2,pour\n", "row 1: a time is a number, or like 1:30; got 'nan'"),
         ("a.csv", HEADER + "a,-3,2,pour\n", "row 1: a time must be a number from 0 to 1e+09; got -3"),
         ("a.csv", HEADER + "a,5,2,pour\n", "row 1: 'pour' ends at 2 s, before its start at 5 s; swap the times"),
         ("a.csv", HEADER + "a,1,1e300,pour\n", "row 1: a time must be a number from 0 to 1e+09"),
         ("a.csv", HEADER + "a,1,2,\n", "row 1: a segment has no label"),
         ("a.csv", HEADER + "a,1,,pour\n", "row 1: a segment has no end"),
-        ("a.json", COIN % "NaN, 2", "segment number 0: a time in s is a number; got nan"),
+        ("a.json", COIN % "NaN, 2", "segment number 0: a time is a number; got nan"),
         ("a.json", COIN % "3", "segment number 0: a segment has no segment.1"),
         ("a.json", COIN % "5, 2", "before its start"),
         ("a.txt", "1-5 pour\n9-3 stir\n", "line 2: 'stir' ends at 0.2 s"),

@@ -1,5 +1,5 @@
-// Why the failure that is shown happened, as the diagnosis of the run found: its root, or its consequences; and the chip
-// that lets N and P stop at roots only.
+// Why the failure that is shown happened, as the diagnosis of the run found: its root, or its consequences; and the
+// chip that lets N and P stop at roots only.
 
 import { createButton, createNode, setStatus } from "../dom/dom.js";
 import { goToFailure } from "./selection.js";
@@ -8,8 +8,8 @@ import { clockText, countText, LOW_SIMILARITY, ROOT_SIGN, STOP_SIGNS } from "../
 import { requestPaint } from "../timeline/chart.js";
 
 const COUNTED =
-  "Numbers in brackets: the reference turns that the change makes right, and those that it breaks, with the reference " +
-  "as history, in the videos in which it changes something";
+  "Counted are the reference turns that the change makes right, and those that it makes wrong, with the reference as " +
+  "history, in the videos in which it changes something";
 
 // The chip of the roots, beside those of the kinds.
 export function drawRootsChip(player, redraw) {
@@ -20,7 +20,7 @@ export function drawRootsChip(player, redraw) {
     redraw();
   };
   return createButton("ss-kind ss-roots", [`${ROOT_SIGN} ${roots.length}`, createNode("small", "", "roots")], toggle, {
-    title: "Stop at roots only: the failures whose correction takes others along",
+    title: "Let N and P stop at roots only: the moments that were corrected, one for all that fails there",
     ariaLabel: `roots ${roots.length}: stop at roots only`,
     ariaPressed: player.isRootsOnly,
   });

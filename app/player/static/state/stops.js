@@ -15,8 +15,9 @@ export function stopText(player, stop) {
     isAlike = (other) => isChosen(player, other) && (other.kind === LOW_SIMILARITY) === isLow,
     alike = player.data.stops.filter(isAlike);
   const place = alike.includes(stop) ? ` ${alike.indexOf(stop) + 1} of ${alike.length}` : "",
+    noun = isLow ? "Text" : place && stopsAtRoots(player) ? "Root" : "Failure",
     name = `${STOP_SIGNS[kind] ?? ROOT_SIGN} ${kind}${words ? `: ${words}` : ""}`;
-  return `${isLow ? "Text" : place && stopsAtRoots(player) ? "Root" : "Failure"}${place} · ${name} · ${clockText(time)}`;
+  return `${noun}${place} · ${name} · ${clockText(time)}`;
 }
 
 // The line of a run without failures, by its number of texts of low similarity, and of turns after its last frame.
@@ -29,8 +30,8 @@ export function calmText(numLow, numLater = 0) {
     : `No failures${until}${later}`;
 }
 
-// The failures of a run, its texts of low similarity and its hidden roots, as objects like failures, in the order of the
-// events.
+// The failures of a run, its texts of low similarity and its hidden roots, as objects like failures, in the order of
+// the events.
 export function findStops(data) {
   const order = new Map(data.events.map(({ key }, number) => [key, number]));
   const low = data.turns.flatMap(({ is_low, score, link: reference, frame, time, key }, turn) => {

@@ -358,7 +358,7 @@ def test_annotations_at_a_path_find_the_videos_beside_them(batches: BatchContext
     ("name", "text", "words"),
     [
         ("a.csv", "one,two\n1,2\n", "no data set has the columns one, two; name those of yours with stepscope annot"),
-        ("a.csv", TEA.replace("0:01,0:02", "nan,0:02"), "⚠ row 1: a time in clock is a number; got 'nan'."),
+        ("a.csv", TEA.replace("0:01,0:02", "nan,0:02"), "⚠ row 1: a time is a number, or like 1:30; got 'nan'."),
         ("a.csv", TEA.replace("0:04", "9:00:00"), "the missing videos last 32,4"),
         ("a.json", '{"database": {}}', "has an unknown format"),
     ],

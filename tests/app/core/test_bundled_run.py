@@ -49,6 +49,7 @@ def test_a_saved_run_is_the_run_that_the_page_would_make(context: AppContext) ->
     assert live.run.digest == saved.digest
     assert [output.updates for output in live.run.outputs] == [output.updates for output in saved.outputs]
     assert [output.response for output in live.run.outputs] == [output.response for output in saved.outputs]
+    assert live.run.is_kept, "the same run has the diagnosis of the saved one"
 
 
 def test_it_is_found_for_no_other_videos_model_or_settings(

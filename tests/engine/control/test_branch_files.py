@@ -62,6 +62,8 @@ def test_changes_become_an_intervention(tmp_path: Path, text: str, change: Inter
         ("- {time: 3, state: {S9: completed}}", "state must map steps of the task"),
         ("- {time: 3, state: {S1: done}}", "got S1: done"),
         ("- {message: A}\n- {message: B}", "change 2: message is changed at this frame already"),
+        ("- {updates: [S2->finish]}", "change 1: updates must name a step of the task"),
+        ("- {updates: [S9->start]}", "got 'S9->start'"),
         ("- {refresh: 3}", "refresh must be true or false; got 3"),
         ("- {message: 3}", "message must be text, or null to delete it; got 3"),
         ("- {updates: S1->start}", "updates must be a list of updates"),

@@ -193,5 +193,5 @@ def test_uploaded_annotations_are_listed_and_a_row_opens_its_drawn_video(page: P
     wait_for_status(page, "^tea: 1 video. Click a row", status="#split_said [role=status]")
     assert HOSTILE in page.locator("#split_recipes li").inner_text()
     page.locator("#split_videos [data-testid=cell-0-0]").click()
-    wait_for_status(page, "^kettle, 0:02, its reference only")
+    wait_for_status(page, "^kettle, 0:02, its reference alone")
     page.wait_for_function("Math.abs(document.querySelector('#video video')?.duration - 2.5) < 0.3")

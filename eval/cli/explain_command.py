@@ -2,8 +2,10 @@
 
 import math
 import sys
+from bisect import bisect_right
 from collections.abc import Sequence
 from contextlib import closing
+from itertools import accumulate
 from pathlib import Path
 from typing import Final
 
@@ -23,14 +25,12 @@ from stepscope.eval.diagnosis.evidence import explain_decisions
 from stepscope.eval.diagnosis.experiments import read_experiments
 from stepscope.eval.diagnosis.folder import diagnose_run, find_stale, read_diagnosis
 from stepscope.eval.diagnosis.plan import Plan, digest_text, find_model, make_plan
-from stepscope.eval.runs.batch import parse_devices
 from stepscope.eval.runs.folder import UNSCORED, RunFolder
-from stepscope.eval.runs.pools.ray_pool import is_cluster
 from stepscope.eval.runs.roots import Root
 from stepscope.eval.runs.worker_messages import WorkerConfig
 
-MAX_DECISIONS: Final = 20
-"""Roots that are explained by evidence, which costs a second or more each."""
+EVIDENCE_COST: Final = 6.0
+"""Cost of the evidence for a decision, in times that its video takes up to it: ``benchmarks.engine.evidence``."""
 NUM_SHOWN: Final = 3
 """Pictures, patches and texts that are printed of a decision."""
 
@@ -73,23 +73,23 @@ def explain(options: ExplainOptions) -> int:
         _print_video(diagnosis, options)
     print(f"each failure: {options.run}/diagnosis.csv; all results: {options.run}/diagnosis.json")
     if options.evidence:
-        num_failed += _show_evidence(options, split, given, _choose_roots(diagnosis, plan))
+        num_failed += _show_evidence(options, split, given, _choose_roots(diagnosis, plan, budget=options.max_cost))
     has_changed = any(reason not in UNSCORED for reason in plan.errors.values())
     return 1 if num_failed or has_changed else 0
 
 
-def _choose_roots(found: Diagnosis, plan: Plan) -> list[tuple[Sample, list[int]]]:
-    """Return the frames of the roots with the most consequences, by video; say how many are left out."""
+def _choose_roots(found: Diagnosis, plan: Plan, *, budget: float) -> list[tuple[Sample, list[int]]]:
+    """Return the frames of the roots with the most consequences, by video, within a budget in runs; print the cost."""
     frames = {sample.video_id: list[int]() for sample in plan.samples}
+    num_frames = sum(sample.num_frames for sample in plan.samples)
     roots = [(video.video_id, root) for video in found.videos if video.video_id in frames for root in video.roots]
-    ordered = sorted(roots, key=lambda one: -one[1].num_consequences)
-    if len(ordered) > MAX_DECISIONS:
-        print(
-            f"evidence for {MAX_DECISIONS} of {len(ordered)} roots, those with the most consequences; --video and "
-            "--time explain any other decision"
-        )
-    for video_id, root in ordered[:MAX_DECISIONS]:
+    roots.sort(key=lambda one: -one[1].num_consequences)
+    costs = [0.0, *accumulate(EVIDENCE_COST * (root.frame + 1) / num_frames for _, root in roots)]
+    number = bisect_right(costs, budget) - 1
+    for video_id, root in roots[:number]:
         frames[video_id].append(root.frame)
+    all_of_them = f"; --max-cost {math.ceil(costs[-1])} explains all" if number < len(roots) else ""
+    print(f"evidence for {number} of {format_count(len(roots), 'root')}, about {costs[number]:.1f} runs{all_of_them}")
     return [(sample, frames[sample.video_id]) for sample in plan.samples]
 
 
@@ -98,8 +98,7 @@ def _show_evidence(
 ) -> int:
     """Explain decisions and print each; return 1 if one has no evidence."""
     worker_config, _ = find_model(options.run, split, given)
-    devices = "auto" if is_cluster(options.devices) else options.devices  # one device of this machine is enough
-    steps = explain_decisions(options.run, worker_config, decisions, parse_devices(devices)[0])
+    steps = explain_decisions(options.run, worker_config, decisions, options.devices)
     has_failed, is_written = False, False
     for step in steps:
         fps = next(sample.fps for sample, _ in decisions if sample.video_id == step.video_id)

@@ -137,7 +137,8 @@ class ExplainOptions(Options):
     experiments: Path | None = None
     """YAML file of your own changes: names mapped to goal, steps and settings; docs/why.md describes it."""
     max_cost: float = 10.0
-    """Most cost in runs; experiments over it are left out, the most expensive first."""
+    """Most cost in runs, of the diagnosis and again of the evidence. What is over it is left out: the most expensive
+    experiments, and the roots with the fewest consequences."""
     checkpoint: str = ""
     """Checkpoint folder or hub id (default: that of the run); it must be the same model."""
     heads: Path | None = None

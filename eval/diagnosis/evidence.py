@@ -4,12 +4,14 @@ A video is run again up to its last decision. Each decision is compared with wha
 wrong text is contrasted with the right one, a turn that is missing or that nobody asked for with silence.
 """
 
+from bisect import bisect_left
 from collections import deque
-from collections.abc import Generator, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, fields, replace
 from itertools import islice
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from stepscope.engine.control.intervention import SILENCE
 from stepscope.engine.errors import EngineError
@@ -24,11 +26,15 @@ from stepscope.engine.replay import Recording
 from stepscope.engine.video.reader import read_frames
 from stepscope.eval.data.samples import Sample, build_task
 from stepscope.eval.diagnosis.references import list_reference_turns
-from stepscope.eval.runs.folder import RunFolder, digest_sample, evidence_path, is_outcome_of
-from stepscope.eval.runs.output_folder import lock_folder
+from stepscope.eval.runs.batch import open_backend, parse_devices
+from stepscope.eval.runs.folder import RunFolder, VideoRecord, digest_sample, evidence_path, is_outcome_of
+from stepscope.eval.runs.output_folder import Outcome, lock_folder
+from stepscope.eval.runs.pools import worker
+from stepscope.eval.runs.pools.ray_pool import is_cluster
+from stepscope.eval.runs.pools.scheduler import run_scheduler
 from stepscope.eval.runs.pools.worker import load_checkpoint
 from stepscope.eval.runs.streaming.sample_features import SampleFeatures
-from stepscope.eval.runs.worker_messages import WorkerConfig, WorkerSpec
+from stepscope.eval.runs.worker_messages import FramesDone, VideoResult, WorkerConfig
 
 MAX_PICTURES: Final = 256
 """Latest pictures before a decision whose differences are measured."""
@@ -40,42 +46,119 @@ class ExplainedDecision:
 
     video_id: str
     frame: int
+    output: FrameOutput | None = None
+    """What the model did at the frame when it ran again."""
     evidence: Evidence | None = None
     error: str = ""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExplainedVideo(Outcome):
+    """The decisions of one video, from a worker."""
+
+    decisions: tuple[ExplainedDecision, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EvidenceConfig(WorkerConfig):
+    """Checkpoint and settings of the evidence for decisions."""
+
+    worker_module: ClassVar[str] = __name__
+    frames: Mapping[str, Sequence[int]]
+    """Frames of the decisions by video, ascending."""
+
+
+class Worker(worker.Worker):
+    """Explains the decisions of one video after another."""
+
+    def _run_samples(
+        self, checkpoint: Checkpoint, samples: Iterator[Sample | None]
+    ) -> Iterator[FramesDone | VideoResult]:
+        assert isinstance(self._config, EvidenceConfig)
+        random_model = randomize(checkpoint.model)
+        for sample in filter(None, samples):
+            record = VideoRecord(video_id=sample.video_id, source=digest_sample(sample))
+            decisions = tuple(_explain_video(checkpoint, self._config, sample, random_model))
+            explained = ExplainedVideo(video_id=record.video_id, source=record.source, decisions=decisions)
+            yield VideoResult(record=record, diagnosis=explained)
+
+
 def explain_decisions(
-    run: Path, worker_config: WorkerConfig, decisions: Sequence[tuple[Sample, Sequence[int]]], spec: WorkerSpec
+    run: Path, worker_config: WorkerConfig, decisions: Sequence[tuple[Sample, Sequence[int]]], devices: str = "auto"
 ) -> Generator[ExplainedDecision]:
-    """Explain the decisions of some videos at some frames, and write the evidence of each.
+    """Explain the decisions of some videos at some frames, and write the evidence of each; see ``run_batch``.
 
     Evidence that is there already is kept if model and sample are the same.
 
-    Raises as ``load_model``, ``FolderRefusedError`` for a folder that is being written, ``ValueError`` for an invalid
+    Raises as ``run_batch``, ``FolderRefusedError`` for a folder that is being written, ``ValueError`` for an invalid
     file, and ``OSError``.
     """
-    folder, loaded = RunFolder(run), None
+    folder = RunFolder(run)
     settings = folder.settings() or {}
     with lock_folder(run):
+        files, pending = dict[str, EvidenceFile](), dict[str, list[int]]()
         for sample, frames in decisions:
             path = evidence_path(run, sample.video_id)
             origin = {name: str(settings.get(name) or "") for name in ("model_digest", "heads_digest")}
             empty = EvidenceFile(source=digest_sample(sample), **origin, decisions=())
             found = read_evidence(path) if path.exists() else empty
-            known = {one.frame_index: one for one in found.decisions if replace(found, decisions=()) == empty}
-            for frame in sorted({*frames} & {*known}):
-                yield ExplainedDecision(video_id=sample.video_id, frame=frame, evidence=known[frame])
+            files[sample.video_id] = found = found if replace(found, decisions=()) == empty else empty
+            known = {one.frame_index: one for one in found.decisions if one.frame_index in frames}
+            for frame, evidence in known.items():
+                yield ExplainedDecision(video_id=sample.video_id, frame=frame, evidence=evidence)
             missing = sorted({*frames} - {*known})
-            if not missing:
-                continue
-            if loaded is None:
-                checkpoint = load_checkpoint(worker_config, spec)
-                loaded = checkpoint, randomize(checkpoint.model)
-            for decision in _explain_video(folder, worker_config, sample, missing, *loaded):
-                if decision.evidence is not None:
-                    known[decision.frame] = decision.evidence
-                    write_evidence(path, replace(empty, decisions=tuple(known[frame] for frame in sorted(known))))
+            num_frames, reason = _find_frames(folder, sample)
+            for frame in missing:
+                if frame >= num_frames:
+                    yield ExplainedDecision(video_id=sample.video_id, frame=frame, error=reason)
+            if missing and missing[0] < num_frames:
+                pending[sample.video_id] = [frame for frame in missing if frame < num_frames]
+        if not pending:
+            return
+        names = [field.name for field in fields(WorkerConfig)]
+        work = EvidenceConfig(**{name: getattr(worker_config, name) for name in names}, frames=pending)
+        samples = {sample.video_id: sample for sample, _ in decisions if sample.video_id in pending}
+        for decision in _run(work, list(samples.values()), devices):
+            video_id = decision.video_id
+            kept = folder.outputs(samples[video_id])[decision.frame]
+            if decision.evidence is None:
                 yield decision
+            elif decision.output is None or not is_same(decision.output, kept):
+                reason = "the model decides otherwise here than in the run folder; run it again on this device"
+                yield replace(decision, evidence=None, error=reason)
+            else:
+                written = sorted((*files[video_id].decisions, decision.evidence), key=lambda one: one.frame_index)
+                files[video_id] = replace(files[video_id], decisions=tuple(written))
+                write_evidence(evidence_path(run, video_id), files[video_id])
+                yield decision
+
+
+def _find_frames(folder: RunFolder, sample: Sample) -> tuple[int, str]:
+    """Return the number of frames of a video's run, 0 without one, and why no further frame can be explained."""
+    record = folder.record(sample.video_id)
+    if record is None or not is_outcome_of(record, sample):
+        return 0, "it is not in the run, or has changed since the run; run it again"
+    num_frames = len(folder.outputs(sample))
+    return num_frames, f"the run has {num_frames} frames, up to {(num_frames - 1) / sample.fps:g} s"
+
+
+def _run(work: EvidenceConfig, samples: Sequence[Sample], devices: str) -> Generator[ExplainedDecision]:
+    """Explain decisions in this process on one device, on several or on a cluster by workers."""
+    specs = [] if is_cluster(devices) else parse_devices(devices)
+    if len(specs) == 1:
+        checkpoint = load_checkpoint(work, specs[0])
+        random_model = randomize(checkpoint.model)
+        for sample in samples:
+            yield from _explain_video(checkpoint, work, sample, random_model)
+        return
+    with open_backend(devices, work) as backend, closing(run_scheduler(samples, backend)) as events:
+        for event in events:
+            if isinstance(event, VideoResult) and isinstance(event.diagnosis, ExplainedVideo):
+                yield from event.diagnosis.decisions
+            elif isinstance(event, VideoResult):
+                video_id, error = event.record.video_id, event.record.error
+                frames = work.frames[video_id]
+                yield from (ExplainedDecision(video_id=video_id, frame=frame, error=error) for frame in frames)
 
 
 def choose_target(output: FrameOutput, sample: Sample, *, has_updates: bool) -> Target | Contrast | None:
@@ -100,40 +183,27 @@ def choose_target(output: FrameOutput, sample: Sample, *, has_updates: bool) -> 
 
 
 def _explain_video(
-    folder: RunFolder,
-    work: WorkerConfig,
-    sample: Sample,
-    frames: Sequence[int],
-    checkpoint: Checkpoint,
-    random_model: VisionLanguageModel,
+    checkpoint: Checkpoint, work: EvidenceConfig, sample: Sample, random_model: VisionLanguageModel
 ) -> Iterator[ExplainedDecision]:
-    """Run a video again up to the last of some frames, and yield the evidence for its decision at each."""
+    """Run a video again up to the last of its frames, and yield the evidence for its decision at each."""
     features = SampleFeatures(checkpoint=checkpoint, folder=work.features, hardware=work.hardware_decoding)
-    config = replace(work.config, fps=sample.fps)
+    config, frames = replace(work.config, fps=sample.fps), work.frames[sample.video_id]
     try:
-        record = folder.record(sample.video_id)
-        if record is None or not is_outcome_of(record, sample):
-            raise ValueError("it is not in the run, or has changed since the run; run it again")
         first = islice(features.embed(sample), frames[-1] + 1)
         recording = Recording(checkpoint, first, task=build_task(sample), config=config)
         outputs = list(recording.run())
-        kept = folder.outputs(sample)
     except (EngineError, ValueError) as error:
         yield from (ExplainedDecision(video_id=sample.video_id, frame=frame, error=str(error)) for frame in frames)
         return
-    num_frames = min(len(outputs), len(kept))
-    for frame in [frame for frame in frames if frame >= num_frames]:
-        reason = f"the run has {num_frames} frames, up to {(num_frames - 1) / sample.fps:g} s"
-        yield ExplainedDecision(video_id=sample.video_id, frame=frame, error=reason)
+    for frame in frames[bisect_left(frames, len(outputs)) :]:
+        yield ExplainedDecision(video_id=sample.video_id, frame=frame, error=f"it has {len(outputs)} frames now")
     options: dict[str, Any] = {"random_model": random_model}
-    for frame, pictures in _read_pictures(checkpoint, sample, [frame for frame in frames if frame < num_frames]):
-        decision = ExplainedDecision(video_id=sample.video_id, frame=frame)
+    for frame, pictures in _read_pictures(checkpoint, sample, [frame for frame in frames if frame < len(outputs)]):
+        decision = ExplainedDecision(video_id=sample.video_id, frame=frame, output=outputs[frame])
+        target = choose_target(outputs[frame], sample, has_updates=config.policy.has_updates)
+        if pictures:
+            options |= {"pictures": pictures, "patches_frame": "strongest"}
         try:
-            if not is_same(outputs[frame], kept[frame]):
-                raise ValueError("the model decides otherwise here than in the run folder; run it again on this device")
-            target = choose_target(outputs[frame], sample, has_updates=config.policy.has_updates)
-            if pictures:
-                options |= {"pictures": pictures, "patches_frame": "strongest"}
             yield replace(decision, evidence=explain_decision(recording, frame, target=target, **options))
         except (EngineError, ValueError) as error:
             yield replace(decision, error=str(error))

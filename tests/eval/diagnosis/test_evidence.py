@@ -3,6 +3,7 @@
 import json
 import shutil
 from dataclasses import replace
+from itertools import accumulate
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from stepscope.app.cli.stepscope import main
 from stepscope.engine.evidence.records import Contrast, read_evidence
 from stepscope.engine.records import FrameOutput
+from stepscope.eval.cli.explain_command import EVIDENCE_COST
 from stepscope.eval.data.samples import Sample, Turn
 from stepscope.eval.diagnosis.evidence import choose_target
 from stepscope.eval.runs.folder import RunFolder, evidence_path
@@ -49,22 +51,25 @@ def test_the_decision_at_a_time_is_explained_beside_random_weights(
     assert f"(random weights {found.random_log_odds:+.2f})" in printed
     assert f" of {len(found.frames)} pictures" in printed
     assert not (run / "diagnosis.json").exists()
-    assert main(["explain", str(run), "--devices", "ray", "--evidence", "--video", "v0", "--time", "2"]) == 0
+    content = evidence_path(run, "v0").read_bytes()
+    evidence_path(run, "v0").unlink()
+    assert explain(run, "--video", "v0", "--time", "2", "--devices", "cpu:2") == 0
+    assert evidence_path(run, "v0").read_bytes() == content
 
 
 def test_the_roots_with_the_most_consequences_are_explained(
     run: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("stepscope.eval.diagnosis.folder.import_encoder", load_letters)
-    monkeypatch.setattr("stepscope.eval.cli.explain_command.MAX_DECISIONS", 2)
     assert explain(run, "--max-cost", "2.4") == 0
     (video,) = json.loads((run / "diagnosis.json").read_text())["videos"]
-    roots = video["roots"]
-    largest = sorted(roots, key=lambda root: -root.get("num_consequences", 0))[:2]
+    roots = sorted(video["roots"], key=lambda root: -root.get("num_consequences", 0))
+    costs = list(accumulate(EVIDENCE_COST * (root["frame"] + 1) / 12 for root in roots))  # the video has 12 frames
+    number = sum(cost <= 2.4 for cost in costs)
     found = read_evidence(evidence_path(run, "v0")).decisions
-    assert len(roots) > 2
-    assert [one.frame_index for one in found] == sorted(root["frame"] for root in largest)
-    assert f"evidence for 2 of {len(roots)} roots" in capfd.readouterr().out
+    assert 0 < number < len(roots)
+    assert [one.frame_index for one in found] == sorted(root["frame"] for root in roots[:number])
+    assert f"evidence for {number} of {len(roots)} roots, about {costs[number - 1]:.1f} runs" in capfd.readouterr().out
 
 
 def test_a_video_without_reference_has_evidence_of_what_the_model_did(

@@ -95,7 +95,8 @@ def import_videos(
         result.counts[video.video_id], result.segments[video.video_id] = counts, len(video.segments)
         result.samples.append(replace(sample, video_path=None if path is None else path.resolve()))
     if not result.samples:
-        raise ValueError(next(iter(result.problems.values())))
+        name, reason = next(iter(result.problems.items()))
+        raise ValueError(f"{name}: {reason}")
     if draw_in is not None:
         missing = [sample for sample in result.samples if sample.video_path is None]
         if (length_s := sum(sample.num_frames / sample.fps for sample in missing)) > max_drawn_s:

@@ -8,7 +8,7 @@ so that its runs can be opened after a restart; its vocabulary, uploaded after i
 import os
 import shutil
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -115,7 +115,8 @@ def _keep(
     with TemporaryDirectory(dir=folder) as written:
         write_samples(Path(written, kept.name), samples, file_format="manifest", provenance=origin)  # slow if large
         with _ADDING:
-            if kept.stem in splits and splits[kept.stem].entries != entries:  # it may be in use in another window
+            old = splits.get(kept.stem)
+            if old is not None and old.entries != entries and not _is_replaceable(batches, old, kept):
                 raise ValueError(f"{upload}: the page has another split called {kept.stem}; rename the file")
             if kept.exists() and kept.stem not in splits:  # it could not be read when the page started
                 raise ValueError(f"{upload}: the page keeps an unreadable split called {kept.stem}; rename the file")
@@ -123,8 +124,28 @@ def _keep(
                 _make_room(batches, folder)
             os.replace(Path(written, kept.name), kept)
             batches.recent.own_split(kept, current_user.get())
-            splits[kept.stem] = Split(path=kept, entries=entries, digest=digest_file(kept), provenance=origin)
+            new = Split(path=kept, entries=entries, digest=digest_file(kept), provenance=origin)
+            splits[kept.stem] = new
+            _remove_drawn(old, keep=list_drawn(new))
     return kept.stem
+
+
+def _is_replaceable(batches: BatchContext, old: Split, kept: Path) -> bool:
+    """Return whether a split is an upload of this user, or of this machine's, which no run uses."""
+    if old.path.resolve() != kept.resolve() or kept in _list_used(batches):
+        return False
+    owner = read_owner(kept)
+    return owner == current_user.get() and (bool(owner) or batches.takes_paths)
+
+
+def _list_used(batches: BatchContext) -> set[Path]:
+    used = {split.path for split in map(batches.find_split, batches.run_names()) if split is not None}
+    return used | {job.split.path for job in batches.jobs.active_jobs()}
+
+
+def _remove_drawn(split: Split | None, *, keep: Collection[Path] = ()) -> None:
+    for drawn in set() if split is None else list_drawn(split) - {*keep}:
+        shutil.rmtree(drawn, ignore_errors=True)
 
 
 def _make_room(batches: BatchContext, folder: Path) -> None:
@@ -132,9 +153,7 @@ def _make_room(batches: BatchContext, folder: Path) -> None:
     stored = _list_kept(folder)
     if len(stored) < MAX_ADDED:
         return
-    used = {split.path for split in map(batches.find_split, batches.run_names()) if split is not None}
-    used |= {job.split.path for job in batches.jobs.active_jobs()}
-    unused = sorted({*stored} - used, key=lambda path: path.stat().st_mtime)
+    unused = sorted({*stored} - _list_used(batches), key=lambda path: path.stat().st_mtime)
     if not unused:
         raise ValueError(f"{MAX_ADDED} uploads with runs are stored already; remove some from {folder.name}")
     owners = {path: read_owner(path) for path in unused}
@@ -142,9 +161,7 @@ def _make_room(batches: BatchContext, folder: Path) -> None:
     oldest = next(path for path in unused if owners[path] == user)
     for path in (oldest, oldest.with_name(oldest.stem + ENDING), oldest.with_suffix(OWNER)):
         path.unlink(missing_ok=True)
-    removed = batches.splits.pop(oldest.stem, None)
-    for drawn in () if removed is None else list_drawn(removed):
-        shutil.rmtree(drawn, ignore_errors=True)
+    _remove_drawn(batches.splits.pop(oldest.stem, None))
 
 
 def add_vocabulary(splits: Mapping[str, Split], upload: Path, *, folder: Path) -> str:

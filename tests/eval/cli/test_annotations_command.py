@@ -61,5 +61,5 @@ def test_a_video_that_cannot_be_used_is_named_and_the_rest_is_written(
     assert [sample.video_id for sample in read_split(out).samples] == ["b"]
     table.write_text("clip,from,to,what\na,0,300,pour\n")
     assert main(["annotations", str(table), *options]) == 2
-    assert "error: the last segment ends at 300 s" in capsys.readouterr().err
+    assert "error: a: the last segment ends at 300 s" in capsys.readouterr().err
     assert [sample.video_id for sample in read_split(out).samples] == ["b"]

@@ -237,6 +237,7 @@ def test_of_two_uploads_of_one_name_at_a_time_the_second_is_refused(
         assert goes_on.wait(60)
         return digest_file(path)
 
+    batches = replace(batches, takes_paths=False)  # where no visitor may replace an upload
     files = [write(tmp_path / folder / "own.json", one) for folder, one in zip("ab", samples[:2], strict=True)]
     monkeypatch.setattr(own_splits, "digest_file", digest_slowly)
     with ThreadPoolExecutor() as pool:
@@ -334,9 +335,16 @@ def test_annotated_segments_become_a_split_whose_missing_videos_are_drawn(
     assert add_files(batches, [str(table), str(graph)], True).status.value == view.status.value, "a second time"
     (other := tmp_path / "other").mkdir()
     (other / "tea.csv").write_text(TEA.replace("0:04", "0:05"))
-    refused = add_files(batches, [str(other / "tea.csv")], True).status.value
-    assert "the page has another split called tea; rename the file" in refused
+    shared = replace(batches, takes_paths=False)
+    refused = add_files(shared, [str(other / "tea.csv")], True).status.value
+    assert "the page has another split called tea; rename the file" in refused, "anybody could replace it"
     assert list((batches.runs / SPLITS_FOLDER).glob("*.drawn")) == [kettle.video_path.parent]
+    assert add_files(batches, [str(other / "tea.csv"), str(graph)], True).views.selected == "Split"
+    kettle = batches.splits["tea"].samples[0]
+    assert kettle.video_path is not None
+    assert probe(kettle.video_path).duration_s == 5.5, "an own split without runs is replaced"
+    assert list((batches.runs / SPLITS_FOLDER).glob("*.drawn")) == [kettle.video_path.parent]
+    shown = show_split(batches, "tea")
     kept: dict[str, Split] = {}
     assert read_kept_splits(kept, batches.runs / SPLITS_FOLDER) == []
     assert show_split(replace(batches, splits=kept), "tea").videos["data"][0] == shown.videos["data"][0]
@@ -358,7 +366,11 @@ def test_annotations_at_a_path_find_the_videos_beside_them(batches: BatchContext
     ("name", "text", "words"),
     [
         ("a.csv", "one,two\n1,2\n", "no data set has the columns one, two; name those of yours with stepscope annot"),
-        ("a.csv", TEA.replace("0:01,0:02", "nan,0:02"), "⚠ row 1: a time is a number, or like 1:30; got 'nan'."),
+        (
+            "a.csv",
+            TEA.replace("0:01,0:02", "nan,0:02"),
+            "⚠ kettle: row 1: a time is a number, or like 1:30; got 'nan'.",
+        ),
         ("a.csv", TEA.replace("0:04", "9:00:00"), "the missing videos last 32,4"),
         ("a.json", '{"database": {}}', "has an unknown format"),
     ],

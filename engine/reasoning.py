@@ -41,6 +41,21 @@ def ends_in_reasoning(prompt: str) -> bool:
     return bool(openings) and not _CLOSING.search(prompt, openings[-1].end())
 
 
+def close_reasoning(prompt: str) -> str:
+    """Return what ends the reasoning that a prompt opens, so that an answer follows at once; empty if it opens none."""
+    if not ends_in_reasoning(prompt):
+        return ""
+    opening = list(_INNER.finditer(prompt))[-1].group()
+    closing = {"<|channel>thought": "<channel|>", "<|START_THINKING|>": "<|END_THINKING|>"}
+    line_break = "\n" * prompt.endswith("\n")
+    return f"{line_break}{closing.get(opening) or f'{opening[0]}/{opening[1:]}'}\n\n"
+
+
+def is_mark(token: str) -> bool:
+    """Return whether a token begins or ends a reasoning."""
+    return bool(_INNER.fullmatch(token) or _CLOSING.fullmatch(token))
+
+
 def read_written(text: str, *, is_opened_by_prompt: bool = False) -> tuple[str, str | None]:
     """Return the reasoning in a text without its marks, and the message; None if the reasoning has no end.
 

@@ -97,7 +97,7 @@ class StreamController:
             draft_buffer=self.draft_buffer,
         )
         self.asks = config.policy.source == "answer"
-        self._encode_question = cache(lambda text: codec.question(text))
+        self._encode_question = cache(lambda text: (*codec.question(text), *codec.without_thought))
         self.speaking, self.updating = config.count_triggers("speak"), config.count_triggers("update")
         self.room = config.room - self._count_further_tokens()
         """Maximum context length after an image and its user turns, such that the longest turn still fits."""

@@ -41,6 +41,8 @@ class PromptCodec(Protocol):
     """Whether the last token of a reply at its limit enters the context."""
     answers_user_turns: bool
     """Whether user turns follow the image of their frame and are always answered; else they precede it."""
+    without_thought: tuple[int, ...] = ()
+    """The tokens behind a question that end the reasoning which the prompt opens: the next word is the decision."""
 
     def schema(
         self,

@@ -69,7 +69,7 @@ def make_decision_probe(
     elif policy.source == "answer":
         questions = [question.text for question in list_update_questions(steps, state)]
         texts = questions if signal == "update" else [SPEAK_QUESTION]
-        branches = [Branch(position=0, ids=prompt.question(text)) for text in texts]
+        branches = [Branch(position=0, ids=(*prompt.question(text), *prompt.without_thought)) for text in texts]
         if not branches:
             raise ValueError("no update is possible at this frame: all steps are completed")
     names = list(list_states(policy, config.states))
@@ -102,7 +102,7 @@ def make_answer_probe(
             raise ValueError(f"an update of a step of the task is needed; got {text!r}")
         question = START_QUESTION if update.transition == "start" else COMPLETE_QUESTION
         ids = checkpoint.prompt.question(question.format(name=names[update.step_id]))
-        branches.append(Branch(position=0, ids=ids))
+        branches.append(Branch(position=0, ids=(*ids, *checkpoint.prompt.without_thought)))
 
     def read(model: VisionLanguageModel, hidden: Sequence[Tensor]) -> Reading:
         written, expected = (_read_answer(model, states, spec) for states in hidden)

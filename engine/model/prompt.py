@@ -15,6 +15,7 @@ from stepscope.engine.control.prompt_codec import SUMMARY_REQUEST, PromptCodec
 from stepscope.engine.errors import CheckpointError, ContextError, first_line
 from stepscope.engine.io.files import replace_surrogates
 from stepscope.engine.model.bounded import run_bounded
+from stepscope.engine.reasoning import is_mark
 from stepscope.engine.records import Step
 
 UPDATE_TOKEN = "[DST]"
@@ -147,9 +148,12 @@ class StreamPrompt(PromptCodec):
     feeds_eos = True
     feeds_last_token = True
     answers_user_turns = False
+    without_thought: tuple[int, ...] = ()
 
     def __init__(self, tokenizer: PreTrainedTokenizerBase) -> None:
         self.tokenizer = tokenizer
+        special = ((id, token) for id, token in tokenizer.added_tokens_decoder.items() if token.special)
+        self._left_out = {id for id, token in special if not is_mark(token.content)}
 
     def schema(
         self,
@@ -178,8 +182,8 @@ class StreamPrompt(PromptCodec):
         return self.user_turns([SUMMARY_REQUEST], after=after)
 
     def text(self, ids: Sequence[int]) -> str:
-        """Return the text of generated ids, without special tokens."""
-        return str(self.tokenizer.decode(list(ids), skip_special_tokens=True)).strip()
+        """Return the text of generated ids, without special tokens apart from the marks of reasoning."""
+        return str(self.tokenizer.decode([token for token in ids if token not in self._left_out])).strip()
 
     def ids(self, text: str, *, begins: bool = False) -> tuple[int, ...]:
         """Return the ids of a text behind another or, with ``begins``, alone; special tokens in it count."""

@@ -12,6 +12,7 @@ from transformers import PreTrainedTokenizerBase
 from stepscope.engine.errors import CheckpointError
 from stepscope.engine.model.hub.images import FrameFormat
 from stepscope.engine.model.prompt import StreamPrompt, find_answer_ids, render_template
+from stepscope.engine.reasoning import close_reasoning
 
 _SYSTEM, _ASKED, _REPLY = "\ue000", "\ue001", "\ue002"  # placeholders while the template is rendered
 _PARTS: Final = {_SYSTEM: "the system message", _ASKED: "the text of a user", _REPLY: "a reply of the assistant"}
@@ -77,6 +78,7 @@ class HubPrompt(StreamPrompt):
         self._first_begins = self.begins_after(opening)
         self.response_opening = self.ids(image_prompt, begins=self._text_begins)
         self._text_reply = self.ids(text_prompt)
+        self.without_thought = self.ids(close_reasoning(text_prompt))
         end = self.ids(reply_end.removesuffix(text_before).rstrip(" "))
         if not end or not self.response_opening:
             raise CheckpointError("the chat template does not end a reply; it cannot be streamed")
@@ -114,7 +116,7 @@ class HubPrompt(StreamPrompt):
 
     def state(self, text: str) -> tuple[int, ...]:
         """Return the ids of a state's text, in which special tokens count, with the space before a reply."""
-        return self.ids(self._space + text)
+        return (*self.without_thought, *self.ids(self._space + text))
 
     def _text(self, text: str, after: Sequence[object]) -> tuple[int, ...]:
         """Return the ids of a text in a message, with the space or line break of the template before it."""

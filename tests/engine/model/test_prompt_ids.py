@@ -7,6 +7,9 @@ import pytest
 from transformers import PreTrainedTokenizerFast
 
 from stepscope.engine.chat.prompts import Conversation, render_conversation
+from stepscope.engine.config import StreamConfig
+from stepscope.engine.control.prompt_codec import read_reply
+from stepscope.engine.control.questions import StateReader
 from stepscope.engine.model.hub.images import FrameFormat
 from stepscope.engine.model.hub.prompt import HubPrompt
 from stepscope.engine.model.prompt import find_answer_ids
@@ -135,3 +138,31 @@ def test_a_template_without_a_generation_prompt_opens_answers_as_past_turns_do()
     template = _CHAT_TEMPLATE.partition("{% if add_gen")[0]
     prompt = make_prompt(make_spaced_tokenizer("prepend", special=_IM, template=template))
     assert prompt.response_opening == prompt.ids("<|im_end|>\n<|im_start|>assistant\n")
+
+
+@pytest.mark.parametrize(
+    ("opening", "closing"),
+    [
+        ("<think>\n", "\n</think>\n\n"),
+        ("[THINK]", "[/THINK]\n\n"),
+        ("<|channel>thought\n", "\n<channel|>\n\n"),
+    ],
+)
+@pytest.mark.parametrize("is_special", [True, False])
+def test_decisions_follow_the_end_of_a_reasoning_that_the_prompt_opens(
+    opening: str, closing: str, is_special: bool
+) -> None:
+    template = _CHAT_TEMPLATE.replace("assistant\n", f"assistant\n{opening}")
+    special = (*_IM, opening.strip(), closing.strip()) if is_special else _IM
+    prompt = make_prompt(make_spaced_tokenizer("prepend", special=special, template=template))
+    asked = prompt.question("Is it done?")
+    assert asked[-len(prompt.ids(opening)) :] == prompt.ids(opening)
+    assert prompt.without_thought == prompt.ids(closing)
+    config = StreamConfig(decision_policy="state-token")
+    for branch in StateReader(config, prompt).branches:
+        assert branch[: len(prompt.response_opening)] == prompt.response_opening
+        assert branch[len(prompt.response_opening) :][: len(prompt.without_thought)] == prompt.without_thought
+    message, thought = read_reply(prompt, prompt.ids(f"hm{closing}Good."))
+    assert (message, thought and thought.text) == ("Good.", "hm")
+    plain = make_prompt(make_spaced_tokenizer("prepend", special=_IM, template=_CHAT_TEMPLATE))
+    assert plain.without_thought == ()

@@ -1,5 +1,6 @@
 """Image-text models of the hub: a stream is the model's own forward over the whole conversation."""
 
+import copy
 from dataclasses import replace
 from typing import Any
 
@@ -9,16 +10,19 @@ from torch import Tensor
 
 from stepscope.engine.chat.prompts import render_run
 from stepscope.engine.config import StreamConfig
+from stepscope.engine.control.questions import SPEAK_QUESTION
 from stepscope.engine.control.requests import Branch, ForwardRequest, FrameTimesRequest, Image
 from stepscope.engine.inference.readout import make_readout_spec
 from stepscope.engine.inference.runner import Runner
 from stepscope.engine.loading import load_model
 from stepscope.engine.model.checkpoint import Checkpoint
 from stepscope.engine.model.hub.families import MODEL_TYPES
+from stepscope.engine.model.hub.prompt import HubPrompt
 from stepscope.engine.model.kv_cache import KVCache
 from stepscope.engine.model.preprocessing import normalize_images
 from stepscope.engine.model.prompt import schema_text
 from stepscope.engine.records import UserTurn
+from stepscope.engine.stream import Streamer
 from tests.support.data.records import make_output
 from tests.support.streams.hub import write_hub
 from tests.support.streams.hub_runs import (
@@ -128,6 +132,27 @@ def test_questions_in_one_pass_equal_those_asked_one_by_one_and_leave_no_trace(c
     assert max(asked) - min(asked) > 0.001
     assert read_cache(branched.cache)[:2] == (length, position)
     assert torch.allclose(read_cache(branched.cache)[2], held, atol=1e-5)
+
+
+@pytest.mark.parametrize("checkpoint", ["qwen2_5_vl"], indirect=True)
+def test_a_decision_is_read_behind_the_end_of_the_reasoning_that_a_prompt_opens(checkpoint: Checkpoint) -> None:
+    model, plain = hub_parts(checkpoint)
+    tokenizer = copy.deepcopy(plain.tokenizer)
+    tokenizer.chat_template = tokenizer.chat_template.replace("assistant\n", "assistant\n<think>\n")
+    prompt = HubPrompt(tokenizer, image_id=plain.image_id, frame_format=model.frame_format)
+    thinking = replace(checkpoint, prompt=prompt, trained_policy="answer")
+    config = replace(thinking.fit_config(StreamConfig()), speak_threshold=1, update_threshold=1)
+    frames = make_frames(thinking, 1)
+    (output,) = Streamer(thinking, config).run(frames, TASK)
+    runner = Runner(model, config, features=frames, readout_spec=make_readout_spec(thinking, config))
+    runner.fetch_frame_times(FrameTimesRequest(first=0, max_frames=1))
+    schema = prompt.schema(goal=TASK.goal, steps=STEPS, state={step.id: "not_started" for step in STEPS})
+    asked, closed = prompt.question(SPEAK_QUESTION), prompt.ids("\n</think>\n\n")
+    inputs = (*schema, *prompt.before_image(after=schema), Image(frame_index=0), *asked, *closed)
+    place = len(inputs) - 2 + model.count_tokens(frames[0].features)
+    request = ForwardRequest(num_cached=0, inputs=inputs, frames=range(1), decision_positions=(place,))
+    assert prompt.ids("<think>\n") == asked[-len(prompt.ids("<think>\n")) :]
+    assert runner.forward(request).decisions[0].speak_prob == pytest.approx(output.speak_prob, abs=1e-5)
 
 
 def read_cache(cache: KVCache) -> tuple[int, int, Tensor]:

@@ -47,8 +47,21 @@ def read_branch(
     Raises ``ValueError`` naming the file, the change and the key.
     """
     content = read_yaml(path, keys=_KEYS)
+    return read_changes(content, str(path), task=task, config=config, num_frames=num_frames, outputs=outputs)
+
+
+def read_changes(
+    content: object,
+    source: str,
+    *,
+    task: Task,
+    config: StreamConfig,
+    num_frames: int,
+    outputs: Sequence[FrameOutput] = (),
+) -> Intervention:
+    """Return the intervention of a list of changes; see ``read_branch``. Errors name the ``source`` of the list."""
     if not isinstance(content, list) or not content:
-        raise ValueError(f"{path} must be a list of changes; got {short_repr(content)}")
+        raise ValueError(f"{source} must be a list of changes; got {short_repr(content)}")
     found, seen = Intervention(), set[tuple[int, str]]()
     for number, values in enumerate(content):
         try:
@@ -58,7 +71,7 @@ def read_branch(
             seen |= change.acts
             found = found.join(change.read(found))
         except ValueError as error:
-            raise ValueError(f"{path}: change {number + 1}: {error}") from error
+            raise ValueError(f"{source}: change {number + 1}: {error}") from error
     # settings read the whole context: from a time on, they meet the history of the run
     return force_outputs(outputs, until=found.until).join(found) if found.until else found
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Final
 
 import stepscope
+from stepscope.app.agents.documents import write_guide
 from stepscope.engine.cli.interrupts import exit_on_interrupt
 from stepscope.engine.cli.program import Command, Options, run_program
 
@@ -41,6 +42,7 @@ def write_space(options: SpaceOptions) -> None:
     for package in PACKAGES:
         shutil.copytree(SOURCES / package, out / "stepscope" / package, ignore=_skip)
     _write_metadata(out)
+    (out / "agents.md").write_text(write_guide("https://NAME-stepscope.hf.space/"), encoding="utf-8")
 
 
 def _write_metadata(out: Path) -> None:

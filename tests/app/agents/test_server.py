@@ -100,7 +100,11 @@ def make_client(http: httpx2.AsyncClient, **options: Any) -> Client:
 def test_a_client_works_over_http(tmp_path: Path, mode: str) -> None:
     async def run() -> str:
         info = types.Implementation(name="tester", version="1")
-        async with serve(tmp_path) as connect, connect() as http, make_client(http, mode=mode, client_info=info) as client:
+        async with (
+            serve(tmp_path) as connect,
+            connect() as http,
+            make_client(http, mode=mode, client_info=info) as client,
+        ):
             reviewer = await work(client)
             for _ in range(200 if mode == "auto" else 0):  # none is kept
                 await ask(client, "list_runs")

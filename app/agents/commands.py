@@ -8,7 +8,7 @@ from functools import partial
 from tqdm import tqdm
 
 from stepscope.app.agents.options import McpOptions, ReviewOptions
-from stepscope.app.agents.reviewer import ANSWERS, Reviewer, describe_cost, list_cases, name_reviewer
+from stepscope.app.agents.reviewer import ANSWERS, describe_cost, judge_cases, list_cases, name_reviewer
 from stepscope.app.agents.workspace import import_server, make_folder_workspace
 from stepscope.app.exports.options import STORE
 from stepscope.app.review_store.database import check_store_location
@@ -40,16 +40,15 @@ def review(options: ReviewOptions) -> int:
     run, name = RunFolder(options.run), name_reviewer(options.model)
     split = read_split(run.split_path())
     with open_store(check_store_location(options.reviews) if options.reviews else STORE) as store:
-        found = {"videos": options.video, "limit": options.max_mistakes}
-        cases, num_judged = list_cases(run, split, store, name, **found)
+        cases, num_judged = list_cases(
+            run, split, store, name, videos=options.video, limit=options.max_mistakes
+        )  # fmt: skip
         print(f"{name}: {num_judged} judged before; {describe_cost(cases)}", flush=True)
         if options.estimate:
             return 0
-        kept = KeptAnswers(run.path / ANSWERS, model=options.model)
-        client = partial(ChatClient, endpoint)
-        reviewer = Reviewer(name=options.model, make_client=client, kept=kept, store=store)
+        kept, client = KeptAnswers(run.path / ANSWERS, model=options.model), partial(ChatClient, endpoint)
+        steps = judge_cases(cases, kept, client, store, reviewer=name, num_workers=options.workers)
         problems = list[str]()
-        steps = reviewer.judge(cases, num_workers=options.workers)
         with closing(steps), tqdm(total=len(cases), unit="mistake", dynamic_ncols=True) as bar:
             for problem in steps:
                 problems += [problem] if problem else []

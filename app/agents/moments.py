@@ -1,8 +1,8 @@
 """The moments of a run for the tools: mistakes in words, the events to judge, and the actions of one judgement."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from itertools import groupby
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 from uuid import uuid4
 
 from stepscope.app.core.run import Run
@@ -15,7 +15,9 @@ from stepscope.eval.annotations.corrections import name_turns
 from stepscope.eval.data.samples import Sample, Split
 from stepscope.eval.data.vocabulary import CAUSE_PREFIX, read_vocabulary
 from stepscope.eval.metrics.dialogue_state import reference_states
-from stepscope.eval.metrics.matched_video import Failure
+from stepscope.eval.metrics.matched_video import Failure, FailureKind
+
+_PARTS: Final[tuple[ActionKind, ...]] = ("verdict", "tags", "note")
 
 
 class Mistake(NamedTuple):
@@ -67,19 +69,12 @@ def list_events(sample: Sample, rows: Any) -> dict[str, Event]:
 
 def describe_event(sample: Sample, row: Any, review: Review) -> dict[str, Any]:
     """Return a row of ``moments.csv`` with the key of its event and the verdicts on it."""
-    event = find_moment_event(sample, row)
+    event, mistake = find_moment_event(sample, row), describe_failure(row) if row.failure else ""
     key = None if event is None else event.key
     said = [one for found in review.events if found.event.key == key for one in found.opinions if one.verdict]
-    mistake = describe_failure(row) if row.failure else ""
     verdicts = [f"{one.reviewer}: {one.verdict}" for one in said]
-    return {
-        "event": key,
-        "time_s": row.time_s,
-        "is": row.what,
-        "text": row.text,
-        "mistake": mistake,
-        "verdicts": verdicts,
-    }
+    described = {"event": key, "time_s": row.time_s, "is": row.what, "text": row.text}
+    return {**described, "mistake": mistake, "verdicts": verdicts}
 
 
 def compare_states(sample: Sample, output: FrameOutput) -> list[str]:
@@ -97,46 +92,34 @@ def list_tags(split: Split) -> list[str]:
 
 
 def list_reasons(run: Run) -> tuple[list[dict[str, Any]], str]:
-    """Return why each failure of a run happened, from its diagnosis, or why that is not known."""
+    """Return why each failure of a run happened, from its diagnosis; or none, and why that is not known."""
     video, fps = (run.kept.video if run.kept is not None and run.is_kept else None), run.config.fps
-    known = [] if video is None else [(one.kind, frame_at(one.time_s, fps)) for one in video.failures]
-    failures = [Failure(kind=kind, frame_index=frame, end_frame=frame + 1) for kind, frame in known]
-    packed, places = pack_reasons(run, failures or [Failure(kind="missed", frame_index=0, end_frame=1)])
-    if not failures or "why_not" in packed:
-        return [], str(packed.get("why_not", "The run has no failure here.")) if video is None or failures else ""
+    known: list[tuple[FailureKind, int]] = [("missed", 0)]  # without a diagnosis any failure has the reason why not
+    if video is not None:
+        known = [(one.kind, frame_at(one.time_s, fps)) for one in video.failures]
+    packed, places = pack_reasons(run, [Failure(kind=kind, frame_index=at, end_frame=at + 1) for kind, at in known])
     found = []
-    for failure, place in zip(failures, places, strict=True):
+    for (kind, frame), place in zip(known, places, strict=True) if "roots" in packed else ():
         root, is_root = packed["roots"][place["root"]], not place["is_consequence"]
+        of_root = {"root_s": root["frame"] / fps, "class": root["cause"]}
         why = root["words" if is_root else "of_consequence"]
-        times = {"time_s": failure.frame_index / fps, "root_s": root["frame"] / fps}
-        found.append({"kind": failure.kind, "is_root": is_root, **times, "class": root["cause"], "why": why})
-    return found, ""
+        found.append({"time_s": frame / fps, "kind": kind, "is_root": is_root, **of_root, "why": why})
+    return found, str(packed.get("why_not", ""))
 
 
-def make_judgement(
-    event: Event,
-    *,
-    reviewer: str,
-    verdict: Any,
-    confidence: float | None,
-    tags: Sequence[str],
-    note: str,
-    write: str = "",
-) -> list[Action]:
-    """Return the actions of one write: a verdict, and tags and a note if there are any.
+def make_judgement(event: Event, *, reviewer: str, write: str = "", **parts: Any) -> list[Action]:
+    """Return the actions of one write: ``parts`` has a verdict with its confidence, tags and a note; or some of these.
 
-    Their ids begin with that of the write, which is a new one by default. Raises ``ValueError`` for a verdict that does
-    not fit the event.
+    Their ids begin with that of the write, by default a new one. Raises ``ValueError`` for a verdict that does not fit.
     """
-    write = write or uuid4().hex[:16]
-
-    def act(kind: ActionKind, **fields: Any) -> Action:
-        named = {"reviewer": reviewer, "video_id": event.video_id, "action_id": f"{write}-{kind}"}
-        return Action(kind=kind, event=event, **named, **fields)
-
-    actions = [act("verdict", verdict=verdict, confidence=confidence)]
-    actions += [act("tags", tags=tuple(tags))] if tags else []
-    actions += [act("note", note=note)] if note else []
+    write, confidence = write or uuid4().hex[:16], parts.pop("confidence", None)
+    fields: dict[str, Any] = {"reviewer": reviewer, "video_id": event.video_id, "event": event}
+    actions = [
+        Action(kind=kind, action_id=f"{write}-{kind}", **fields, **{kind: parts[kind]},
+               confidence=confidence if kind == "verdict" else None)
+        for kind in _PARTS
+        if parts.get(kind)
+    ]  # fmt: skip
     check_verdict(actions[0])
     return actions
 

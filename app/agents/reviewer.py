@@ -5,15 +5,16 @@ texts of the run are quoted to it as data, so the worst that they can do is a wr
 """
 
 import hashlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
 from typing import Any, Final
 
 from stepscope.app.agents.moments import compare_states, describe_failure, list_tags, make_judgement
 from stepscope.app.core.videos import read_moment
-from stepscope.app.review_store.actions import MODEL, UNFIT_VERDICTS, Action, Event, check_reviewer
+from stepscope.app.review_store.actions import MODEL, UNFIT_VERDICTS, Event, check_reviewer
 from stepscope.app.review_store.events import find_moment_event
 from stepscope.app.review_store.store import ReviewStore, read_review
 from stepscope.engine.io.files import load_json, replace_surrogates, to_json
@@ -94,59 +95,50 @@ class Case:
         return make_messages(text, pictures, system=INSTRUCTION)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Reviewer:
-    """A served model that reviews into a store."""
+def judge_cases(
+    cases: Sequence[Case],
+    kept: KeptAnswers,
+    make_client: Callable[[], ChatClient],
+    store: ReviewStore,
+    *,
+    reviewer: str,
+    num_workers: int,
+) -> Generator[str]:
+    """Judge the cases and store each judgement; yield, for each, why it has none, or an empty text.
 
-    name: str
-    """Name of the model."""
-    make_client: Callable[[], ChatClient]
-    kept: KeptAnswers
-    store: ReviewStore
+    Raises ``ServedModelError`` if the endpoint gives no response; what is stored stays.
+    """
+    with ThreadPoolExecutor(num_workers) as pool:
+        try:
+            for case, given in zip(cases, pool.map(partial(_ask, kept, make_client), cases), strict=True):
+                if isinstance(given, str):
+                    yield f"{case.sample.video_id} at {case.event.time_s:g} s: {given}"
+                    continue
+                name = f"{reviewer} {case.event.key} {case.mistake}"  # the same in a repetition, which is stored once
+                write = hashlib.sha256(name.encode(errors="surrogatepass")).hexdigest()[:16]
+                store.append_all(make_judgement(case.event, reviewer=reviewer, write=write, **given))
+                yield ""
+        finally:
+            pool.shutdown(cancel_futures=True)  # after an error or Ctrl-C
 
-    @property
-    def reviewer(self) -> str:
-        """Its name among the reviewers."""
-        return name_reviewer(self.name)
 
-    def judge(self, cases: Sequence[Case], *, num_workers: int) -> Iterator[str]:
-        """Judge the cases and store each judgement; yield, for each, why it has none, or an empty text.
-
-        Raises ``ServedModelError`` if the endpoint gives no response; what is stored stays.
-        """
-        with ThreadPoolExecutor(num_workers) as pool:
-            try:
-                for case, given in zip(cases, pool.map(self._ask, cases), strict=True):
-                    if not isinstance(given, str):
-                        self.store.append_all(self._write(case, given))
-                    yield (
-                        f"{case.sample.video_id} at {case.event.time_s:g} s: {given}" if isinstance(given, str) else ""
-                    )
-            finally:
-                pool.shutdown(cancel_futures=True)
-
-    def _ask(self, case: Case) -> dict[str, Any] | str:
-        problem = ""
-        for _ in range(ATTEMPTS):
-            messages = case.ask(problem)
-            answer = self.kept.find(messages)
+def _ask(kept: KeptAnswers, make_client: Callable[[], ChatClient], case: Case) -> dict[str, Any] | str:
+    """Return the judgement of a case, or why there is none."""
+    problem = ""
+    for _ in range(ATTEMPTS):
+        messages = case.ask(problem)
+        answer = kept.find(messages)
+        try:
             if answer is None:
-                try:
-                    with self.make_client() as client:  # of this thread
-                        answer = client.complete(messages, max_tokens=_MAX_TOKENS).text
-                except NoAnswerError as error:
-                    return str(error)
-                self.kept.add(messages, answer)
-            try:
-                return read_judgement(answer, case)
-            except ValueError as error:
-                problem = str(error)
-        return problem
-
-    def _write(self, case: Case, given: dict[str, Any]) -> list[Action]:
-        name = f"{self.reviewer} {case.event.key} {case.mistake}"  # the same in a repetition, which is stored once
-        write = hashlib.sha256(name.encode(errors="surrogatepass")).hexdigest()[:16]
-        return make_judgement(case.event, reviewer=self.reviewer, write=write, **given)
+                with make_client() as client:  # of this thread
+                    answer = client.complete(messages, max_tokens=_MAX_TOKENS).text
+                kept.add(messages, answer)
+            return read_judgement(answer, case)
+        except NoAnswerError as error:
+            return str(error)
+        except ValueError as error:
+            problem = str(error)
+    return problem
 
 
 def name_reviewer(model: str) -> str:

@@ -38,7 +38,7 @@ def make_server(find_tools: Callable[[_Context], Tools]) -> Server[Any]:
         types.Tool(
             name=one.name,
             description=one.description,
-            input_schema=one.schema,
+            input_schema=one.arguments.model_json_schema(),
             annotations=types.ToolAnnotations(
                 read_only_hint=not one.writes, destructive_hint=False, open_world_hint=False
             ),
@@ -87,7 +87,7 @@ def make_routes(
     """Return the routes of a page, and the lifespan of its server."""
 
     def find_tools(context: _Context) -> Tools:
-        request: Request = context.request
+        request: Any = context.request
         user = signed_in(request)
         current_visitor.set(user or current_visitor.get())
         may_write = is_of_one_person or user is not None
@@ -103,5 +103,5 @@ def make_routes(
     async def describe(request: Request) -> Response:
         return PlainTextResponse(write_guide(str(request.base_url)))
 
-    routes = [Route(PATH, Endpoint(), methods=["POST"]), Route("/llms.txt", describe)]
+    routes: list[BaseRoute] = [Route(PATH, Endpoint(), methods=["POST"]), Route("/llms.txt", describe)]
     return routes, lambda _: manager.run()

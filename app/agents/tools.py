@@ -11,8 +11,8 @@ from dataclasses import asdict, replace
 from itertools import groupby
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
-from uuid import uuid4
 
+import numpy as np
 from pydantic import Field
 
 from stepscope.app.agents import moments
@@ -24,8 +24,9 @@ from stepscope.app.core.videos import read_moment as read_picture
 from stepscope.app.exports.folder import gather_videos
 from stepscope.app.exports.formats import EXPORT_FORMATS, write_export
 from stepscope.app.exports.options import STORE
+from stepscope.app.publish.options import VideoFiles
 from stepscope.app.publish.writer import Source, estimate_bytes, write_player
-from stepscope.app.review_store.actions import Action
+from stepscope.app.review_store.actions import Action, Event
 from stepscope.app.review_store.database import check_store_location
 from stepscope.app.review_store.events import reference_event
 from stepscope.app.review_store.review import Review, list_effective
@@ -79,6 +80,11 @@ class Tools:
     def __init__(self, workspace: Workspace, caller: Caller | None = None) -> None:
         self._workspace, self._caller = workspace, caller or Caller()
 
+    def check_may_write(self) -> None:
+        """Raise ``ValueError`` unless the caller may change something."""
+        if not self._caller.may_write:
+            raise ValueError("sign in first: only a signed-in user, or the person at this machine, may change anything")
+
     @tool()
     def list_runs(
         self, query: Annotated[str, Field(max_length=500, description="Words of its name or settings, tag:NAME.")] = "",
@@ -100,7 +106,7 @@ class Tools:
         folder = self._workspace.find_run(run)
         (listed,), results = list_runs({run: folder.path}), read_results(folder.path)
         rows, pages = _cut_page(choose_rows(results.rows, "most failures"), page, 25)
-        counts = {kind: sum(int(row.get(failure_score(kind)) or 0) for row in results.rows) for kind in FAILURE_KINDS}
+        scored = [row for row in results.rows if not row["error"]]
         diagnosis = results.diagnosis
         is_current = diagnosis is not None and not diagnosis.explain_changed(folder.settings() or {})
         return {
@@ -112,7 +118,9 @@ class Tools:
                 group.name: {row.metric.name: f"{row.score} {row.interval}".strip() for row in group.rows}
                 for group in score_groups(results.metrics)
             },
-            "failures": {kind: number for kind, number in counts.items() if number},
+            "failures": {
+                kind: int(np.nansum([row.get(failure_score(kind), 0.0) for row in scored])) for kind in FAILURE_KINDS
+            },
             "roots": {name: one.number for name, one in diagnosis.classes.items()} if diagnosis and is_current else {},
             "videos": [[row["video_id"], row["num_failures"], row["error"]] for row in rows],
             **pages,
@@ -218,7 +226,7 @@ class Tools:
         reasons, why_not = moments.list_reasons(saved)
         if why_not and max_cost >= ROOTS_COST:
             reasons, why_not = moments.list_reasons(self._diagnose(saved, sample))
-        found = {"failures": reasons[:_MAX_SHOWN], "not_explained": why_not}
+        found: Result = {"failures": reasons[:_MAX_SHOWN], "not_explained": why_not}
         if time_s is not None:
             frame = min(frame_at(time_s, sample.fps), len(saved.outputs) - 1)
             found["evidence"] = self._find_evidence(saved, sample, frame, can_run=max_cost >= ROOTS_COST)
@@ -267,15 +275,14 @@ class Tools:
 
         Judge by the picture and the texts of read_moment; correct means that the model was right after all.
         """
-        self._caller.check_may_write()
         events = moments.list_events(self._workspace.find_sample(run, video), self._read_video(run, video))
         if event not in events:
             raise ValueError(f"{video[:80]} has no event {event!r}; read_moment names them")
         known = moments.list_tags(self._workspace.find_split(run))
         if known and (unknown := sorted({*tags} - {*known})):
             raise ValueError(f"there is no tag {unknown[0][:80]!r}; choose among {', '.join(known)}")
-        given: dict[str, Any] = {"verdict": verdict, "confidence": confidence, "tags": tags, "note": reason}
-        return self._store(moments.make_judgement(events[event], reviewer=self._caller.reviewer, **given))
+        given = {"verdict": verdict, "confidence": confidence, "tags": tags, "note": reason}
+        return self._store(events[event], **given)
 
     @tool(writes=True)
     def propose_correction(
@@ -284,7 +291,6 @@ class Tools:
         time_s: Seconds | None = None, reason: Reason = "",
     ) -> Result:  # fmt: skip
         """Propose to correct a turn of the reference: a note under your name. People decide; the reference stays."""
-        self._caller.check_may_write()
         sample, reviewer = self._workspace.find_sample(run, video), self._caller.reviewer
         turn = next((name for name in name_turns(sample.turns) if reference_event(video, name).key == event), None)
         if turn is None:
@@ -292,16 +298,13 @@ class Tools:
         correction = Correction(reviewer=reviewer, kind=kind, turn=turn, text=text, time_s=time_s)
         check_fits(sample, correction, {turn.key})
         new = "delete it" if kind == "delete" else f"{kind} {text if time_s is None else f'{time_s:g} s'}"
-        note = f"Proposed correction: {new}. {reason}".strip()
-        named = {"video_id": video, "event": reference_event(video, turn), "action_id": f"{uuid4().hex[:16]}-note"}
-        return self._store([Action(kind="note", reviewer=reviewer, note=note, **named)])
+        return self._store(reference_event(video, turn), note=f"Proposed correction: {new}. {reason}".strip())
 
     @tool(writes=True)
     def undo(
         self, write: Annotated[str, Field(max_length=16, description="Id that a writing tool returned.")]
     ) -> Result:
         """Take back one of your own writes, with all that it stored."""
-        self._caller.check_may_write()
         store, reviewer = self._workspace.store, self._caller.reviewer
         own = [one for one in list_effective(store.read(only=reviewer)) if moments.find_write(one) == write]
         if not own:
@@ -316,26 +319,16 @@ class Tools:
         self, run: RunName, videos: Annotated[tuple[VideoId, ...], Field(max_length=200)] = (), pictures: bool = True
     ) -> Result:
         """Write a run, or some of its videos, as a folder beside the runs that plays on any web server. Ask first."""
-        self._caller.check_may_write()
-        folder, split, batches = self._workspace.find_run(run), self._workspace.find_split(run), self._workspace.batches
-        settings, encode = folder.settings() or {}, self._workspace.encode
-        scoring, of_split = (
-            batches.scoring_of(settings),
-            {"entries": split.entries, "reference_writer": split.reference_writer},
-        )
-        source = Source(name=run, run=folder, settings=settings, scoring=scoring, encode=encode, encoder={}, **of_split)
-        source, files = source.choose(videos) if videos else source, "copy" if pictures else "none"
+        source, batches = self._make_source(run), self._workspace.batches
+        source = source.choose(videos) if videos else source
+        files: VideoFiles = "copy" if pictures else "none"
         if (size := estimate_bytes([source], files)) > MAX_PUBLISHED_BYTES:
             raise ValueError(f"it would have about {size / 1e9:.1f} GB; choose fewer videos, or no pictures")
-        out, problems = batches.runs / ".published" / run, {}
+        out = batches.runs / ".published" / run
         out.parent.mkdir(parents=True, exist_ok=True)
-        for progress in write_player(out, source, files=files):
-            problems = progress.problems
-        return {
-            "folder": self._describe(out),
-            "videos": len(source.entries),
-            "problems": dict(list(problems.items())[:10]),
-        }
+        *_, done = write_player(out, source, files=files)
+        problems = dict(list(done.problems.items())[:10])
+        return {"folder": self._describe(out), "videos": done.num_videos, "problems": problems}
 
     @tool(writes=True)
     def export(
@@ -343,7 +336,6 @@ class Tools:
         file_format: Annotated[str, Field(max_length=40, description=f"One of {', '.join(EXPORT_FORMATS)}.")] = "json",
     ) -> Result:  # fmt: skip
         """Write predictions, references, states, verdicts and corrections as files beside the runs. Ask first."""
-        self._caller.check_may_write()
         if file_format not in EXPORT_FORMATS:
             raise ValueError(f"there is no format {file_format!r}; choose one of {', '.join(EXPORT_FORMATS)}")
         split = self._workspace.find_split(run)
@@ -401,12 +393,20 @@ class Tools:
             "texts": [[one.change, one.text, one.log_odds] for one in texts[:5]],
         }
 
+    def _make_source(self, run: str) -> Source:
+        folder, split = self._workspace.find_run(run), self._workspace.find_split(run)
+        settings, entries, writer = folder.settings() or {}, split.entries, split.reference_writer
+        scoring, encode = self._workspace.batches.scoring_of(settings), self._workspace.encode
+        of_run: dict[str, Any] = {"name": run, "run": folder, "settings": settings, "entries": entries}
+        return Source(**of_run, scoring=scoring, encode=encode, encoder={}, reference_writer=writer)
+
     def _name_failures(self, run: Run, outputs: Sequence[FrameOutput]) -> list[str]:
         analysis = analyze_run(replace(run, outputs=tuple(outputs)), self._workspace.encode)
         failures = () if analysis is None else analysis.judged.failures
         return [f"{one.frame_index / run.config.fps:g} s {' '.join((one.kind, *one.step_ids))}" for one in failures]
 
-    def _store(self, actions: Sequence[Action]) -> Result:
+    def _store(self, event: Event, **parts: Any) -> Result:
+        actions = moments.make_judgement(event, reviewer=self._caller.reviewer, **parts)
         self._workspace.store.append_all(actions)
         return {"write": moments.find_write(actions[0]), "reviewer": self._caller.reviewer}
 

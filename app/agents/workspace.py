@@ -61,11 +61,6 @@ class Caller:
         agent = "".join(char for char in self.agent if char.isprintable()).strip()[:_MAX_AGENT_CHARS] or "agent"
         return f"{AGENT}{agent}{f' ({self.user})' if self.user else ''}"[:MAX_REVIEWER_CHARS]
 
-    def check_may_write(self) -> None:
-        """Raise ``ValueError`` unless the caller may change something."""
-        if not self.may_write:
-            raise ValueError("sign in first: only a signed-in user, or the person at this machine, may change anything")
-
 
 @dataclass(kw_only=True, eq=False)
 class Workspace:

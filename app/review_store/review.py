@@ -150,8 +150,6 @@ class Calibration:
 
     low: float
     high: float
-    mean: float
-    """Mean confidence."""
     num_equal: int
     """Those that people gave too."""
     num_verdicts: int
@@ -200,11 +198,9 @@ def describe_calibration(found: ProgramAgreement) -> str:
 
 def _calibrate(said: Sequence[tuple[float, bool]]) -> Iterator[Calibration]:
     for low, high in pairwise(BINS):
-        own = [(value, is_equal) for value, is_equal in said if low < value <= high or value == low == 0]
+        own = [is_equal for value, is_equal in said if low < value <= high or value == low == 0]
         if own:
-            mean = sum(value for value, _ in own) / len(own)
-            num_equal = sum(is_equal for _, is_equal in own)
-            yield Calibration(low=low, high=high, mean=mean, num_equal=num_equal, num_verdicts=len(own))
+            yield Calibration(low=low, high=high, num_equal=sum(own), num_verdicts=len(own))
 
 
 @dataclass(slots=True, kw_only=True)

@@ -1,6 +1,5 @@
 """A run of two videos whose texts are hostile, and the tools for it."""
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -39,7 +38,3 @@ def read_tree(folder: Path) -> dict[str, bytes]:
     """Return the content of each file, apart from those of the database, which a reader opens."""
     files = (path for path in folder.rglob("*") if path.is_file() and "reviews.sqlite" not in path.name)
     return {str(path): path.read_bytes() for path in files}
-
-
-def is_json(text: str) -> bool:
-    return isinstance(json.loads(text), dict)

@@ -65,7 +65,7 @@ def test_a_moment_has_its_picture_signals_states_and_events(tmp_path: Path) -> N
     assert found["signals"] == {"speak": 0.3471, "update": 0.8442, "thresholds": {"speak": 0.5, "update": 0.5}}
     assert "S2: in_progress, reference not_started" in found["states"]
     assert found["why"] == ["Root: no later failure follows from it. No change that was tried explains it (6 tried)."]
-    assert [one["mistake"] for one in found["events"] if "mistake" in one][0].startswith("“S2->start”")
+    assert next(one["mistake"] for one in found["events"] if "mistake" in one).startswith("“S2->start”")
 
 
 def test_a_run_without_a_diagnosis_is_explained_and_changed_within_the_cost(tmp_path: Path) -> None:
@@ -188,8 +188,9 @@ def test_instructions_in_a_run_are_data_of_the_reply_and_nothing_is_written(fold
 
 def test_a_reply_is_bounded() -> None:
     assert len(pack_reply({"text": "x" * 10_000}).text) < 700
+    assert len(pack_reply({"rows": ["x" * 500] * 100}).text) < 9_000, "all rows, with shorter texts"
     with pytest.raises(ValueError, match="ask for less"):
-        pack_reply({"rows": ["x" * 500] * 100})
+        pack_reply({"rows": ["x" * 500] * 1000})
     assert pack_reply({"value": float("nan"), "none": None, "rows": []}) == Reply(text="{}")
     assert MAX_REPLY_CHARS / 3.5 <= 4000
 

@@ -31,7 +31,7 @@ from stepscope.app.review_store.database import check_store_location
 from stepscope.app.review_store.events import reference_event
 from stepscope.app.review_store.review import Review, list_effective
 from stepscope.app.review_store.store import open_store, read_review
-from stepscope.engine.control.branch_files import read_changes
+from stepscope.engine.control.branch_files import make_branch
 from stepscope.engine.imports import import_uncollected
 from stepscope.engine.plurals import format_count
 from stepscope.engine.records import FrameOutput, frame_at
@@ -249,7 +249,7 @@ class Tools:
         with self._workspace.record(saved) as recording:
             plain, task = recording.outputs, recording.task
             of_run: dict[str, Any] = {"config": recording.config, "num_frames": len(plain), "outputs": plain}
-            branch = recording.branch(read_changes(changes, "changes", task=task, **of_run))
+            branch = recording.branch(make_branch(changes, task=task, **of_run))
             outputs = list(branch.run())
         pairs = list(zip(plain, outputs, strict=True))
         differing = [(a, b) for a, b in pairs if _turn(a) != _turn(b)]

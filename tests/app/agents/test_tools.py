@@ -86,7 +86,7 @@ def test_a_run_without_a_diagnosis_is_explained_and_changed_within_the_cost(tmp_
     names = ("time_s", "kind", "is_root", "root_s")
     assert [[one[name] for name in names] for one in found] == [[one[name] for name in names] for one in kept]
     assert changed["failures before and after"] == [9, 0]
-    assert wrong.startswith("changes: change 1: updates must name a step")
+    assert wrong.startswith("the changes: change 1: updates must name a step")
     assert any("robot" in line for line in prompted["prompt"])
     assert ["F1", *[round(0.9237, 4)] * 2, 0.0] in [row[:4] for row in itself["differences"]]
     assert read_tree(tmp_path) == before

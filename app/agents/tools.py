@@ -33,6 +33,7 @@ from stepscope.app.review_store.review import Review, list_effective
 from stepscope.app.review_store.store import open_store, read_review
 from stepscope.engine.control.branch_files import make_branch
 from stepscope.engine.imports import import_uncollected
+from stepscope.engine.io.files import to_json
 from stepscope.engine.plurals import format_count
 from stepscope.engine.records import FrameOutput, frame_at
 from stepscope.engine.video.stills import encode_jpeg
@@ -56,6 +57,8 @@ MAX_PUBLISHED_BYTES: Final = 2 * 2**30
 ROOTS_COST: Final = 2.3
 """Estimated cost of the roots of a video, in runs of it."""
 _PICTURE_SIDE: Final = 640
+_MAX_CHANGES_CHARS: Final = 4_000
+_CHANGEABLE: Final = {"speak_threshold", "update_threshold", "context_strategy", "system_prompt"}
 _MAX_EVIDENCE_TOKENS: Final = 20_000
 _MAX_SHOWN: Final = 40
 _MAIN_SCORES: Final = ("num_failures", "F1", "dst_f1", "dst_joint_goal_accuracy")
@@ -238,13 +241,18 @@ class Tools:
         changes: Annotated[list[dict[str, Any]], Field(min_length=1, max_length=20, description=(
             'Each has a time in seconds and some of: message (text, null: none), updates (["S2->complete"], []: none), '
             'state ({"S2": "completed"}), refresh (true: the context begins again), ask (a question), freeze (until '
-            "this time), swap (the pictures of both times), goal, steps (names), settings."
+            'this time), swap (the pictures of both times), goal, steps (names), settings ({"speak_threshold": 0.4}).'
         ))],
     ) -> Result:  # fmt: skip
         """Stream a video again with changes: which turns differ, and which failures vanish or are new.
 
         Use it to test what you suspect, such as [{"time": 12, "updates": ["S2->complete"]}].
         """
+        settings = {name for one in changes if isinstance(one.get("settings"), dict) for name in one["settings"]}
+        if len(to_json(changes)) > _MAX_CHANGES_CHARS or not settings <= _CHANGEABLE:  # others may take any time
+            raise ValueError(
+                f"changes have at most {_MAX_CHANGES_CHARS} characters; of settings {', '.join(sorted(_CHANGEABLE))}"
+            )
         saved = self._workspace.read_run(run, video)
         with self._workspace.record(saved) as recording:
             plain, task = recording.outputs, recording.task

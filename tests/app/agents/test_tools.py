@@ -81,6 +81,8 @@ def test_a_run_without_a_diagnosis_is_explained_and_changed_within_the_cost(tmp_
         found = read(tools, "explain", **mine)["failures"]
         changed = read(tools, "what_if", **mine, changes=[{"time": 15, "updates": ["S6->start"]}])
         wrong = refuse(tools, "what_if", **mine, changes=[{"time": 15, "updates": ["S99->start"]}])
+        costly = [{"time": 1, "settings": {"max_new_tokens": 10**6}}], [{"time": 1, "message": "x" * 5000}]
+        assert all("at most 4000" in refuse(tools, "what_if", **mine, changes=one) for one in costly)
         prompted = read(tools, "read_moment", **mine, time_s=15, prompt=True)
         itself = read(tools, "compare_runs", run="mine", other="bundled")
     names = ("time_s", "kind", "is_root", "root_s")

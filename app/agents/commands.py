@@ -9,7 +9,7 @@ from tqdm import tqdm
 
 from stepscope.app.agents.options import McpOptions, ReviewOptions
 from stepscope.app.agents.reviewer import ANSWERS, describe_cost, judge_cases, list_cases, name_reviewer
-from stepscope.app.agents.workspace import import_server, make_folder_workspace
+from stepscope.app.agents.workspace import import_server, open_workspace
 from stepscope.app.exports.options import STORE
 from stepscope.app.review_store.database import check_store_location
 from stepscope.app.review_store.review import describe_calibration, measure_programs
@@ -23,9 +23,8 @@ from stepscope.eval.served.chat import ChatClient, Endpoint
 def serve_mcp(options: McpOptions) -> None:
     """Serve the tools over stdio until the client leaves."""
     server = import_server()
-    where = check_store_location(options.reviews) if options.reviews else options.runs / STORE.name
-    with open_store(where) as store:
-        server.serve_stdio(make_folder_workspace(options.runs, store), options.page)
+    with open_workspace(options.runs, options.reviews) as workspace:
+        server.serve_stdio(workspace, options.page)
 
 
 def review(options: ReviewOptions) -> int:

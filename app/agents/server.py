@@ -12,11 +12,10 @@ import anyio
 from mcp import types
 from mcp.server import Server, ServerRequestContext
 from mcp.server.stdio import stdio_server
-from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
+from mcp.server.streamable_http_manager import StreamableHTTPASGIApp, StreamableHTTPSessionManager
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import BaseRoute, Route
-from starlette.types import Receive, Scope, Send
 
 from stepscope.app.agents.documents import INSTRUCTIONS, write_guide
 from stepscope.app.agents.table import call_tool, list_tools
@@ -96,12 +95,9 @@ def make_routes(
 
     manager = StreamableHTTPSessionManager(make_server(find_tools), json_response=True, stateless=True)
 
-    class Endpoint:  # a class: Route takes a function for one that returns a response
-        async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-            await manager.handle_request(scope, receive, send)
-
     async def describe(request: Request) -> Response:
         return PlainTextResponse(write_guide(str(request.base_url)))
 
-    routes: list[BaseRoute] = [Route(PATH, Endpoint(), methods=["POST"]), Route("/llms.txt", describe)]
+    endpoint = Route(PATH, StreamableHTTPASGIApp(manager), methods=["POST"])
+    routes: list[BaseRoute] = [endpoint, Route("/llms.txt", describe)]
     return routes, lambda _: manager.run()

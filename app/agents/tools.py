@@ -17,20 +17,19 @@ from pydantic import Field
 
 from stepscope.app.agents import moments
 from stepscope.app.agents.table import Picture, tool
-from stepscope.app.agents.workspace import Caller, Workspace, make_folder_workspace
+from stepscope.app.agents.workspace import Caller, Workspace, open_workspace
 from stepscope.app.core.results import choose_rows, score_groups
 from stepscope.app.core.run import Kept, Run, analyze_run
 from stepscope.app.core.videos import read_moment as read_picture
 from stepscope.app.exports.folder import gather_videos
 from stepscope.app.exports.formats import EXPORT_FORMATS, write_export
-from stepscope.app.exports.options import STORE
+from stepscope.app.publish.commands import open_source
 from stepscope.app.publish.options import VideoFiles
-from stepscope.app.publish.writer import Source, estimate_bytes, write_player
+from stepscope.app.publish.writer import estimate_bytes, write_player
 from stepscope.app.review_store.actions import Action, Event
-from stepscope.app.review_store.database import check_store_location
 from stepscope.app.review_store.events import reference_event
 from stepscope.app.review_store.review import Review, list_effective
-from stepscope.app.review_store.store import open_store, read_review
+from stepscope.app.review_store.store import read_review
 from stepscope.engine.control.branch_files import make_branch
 from stepscope.engine.imports import import_uncollected
 from stepscope.engine.io.files import to_json
@@ -40,6 +39,7 @@ from stepscope.engine.video.stills import encode_jpeg
 from stepscope.eval.annotations.corrected_samples import check_fits
 from stepscope.eval.annotations.corrections import Correction, Verdict, name_turns
 from stepscope.eval.data.samples import Sample
+from stepscope.eval.matching.turns import DEFAULT_ENCODER, TextEncoder
 from stepscope.eval.metrics.failures import failure_score
 from stepscope.eval.metrics.matched_video import FAILURE_KINDS
 from stepscope.eval.reports.run_list import filter_runs, list_runs
@@ -327,12 +327,14 @@ class Tools:
         self, run: RunName, videos: Annotated[tuple[VideoId, ...], Field(max_length=200)] = (), pictures: bool = True
     ) -> Result:
         """Write a run, or some of its videos, as a folder beside the runs that plays on any web server. Ask first."""
-        source, batches = self._make_source(run), self._workspace.batches
+        folder, path = self._workspace.find_run(run), self._workspace.find_split(run).path
+        encoder, runs = TextEncoder(name=DEFAULT_ENCODER, encode=self._workspace.encode), self._workspace.batches.runs
+        source = replace(open_source(folder, path, encoder), name=run)
         source = source.choose(videos) if videos else source
         files: VideoFiles = "copy" if pictures else "none"
         if (size := estimate_bytes([source], files)) > MAX_PUBLISHED_BYTES:
             raise ValueError(f"it would have about {size / 1e9:.1f} GB; choose fewer videos, or no pictures")
-        out = batches.runs / ".published" / run
+        out = runs / ".published" / run
         out.parent.mkdir(parents=True, exist_ok=True)
         *_, done = write_player(out, source, files=files)
         problems = dict(list(done.problems.items())[:10])
@@ -401,13 +403,6 @@ class Tools:
             "texts": [[one.change, one.text, one.log_odds] for one in texts[:5]],
         }
 
-    def _make_source(self, run: str) -> Source:
-        folder, split = self._workspace.find_run(run), self._workspace.find_split(run)
-        settings, entries, writer = folder.settings() or {}, split.entries, split.reference_writer
-        scoring, encode = self._workspace.batches.scoring_of(settings), self._workspace.encode
-        of_run: dict[str, Any] = {"name": run, "run": folder, "settings": settings, "entries": entries}
-        return Source(**of_run, scoring=scoring, encode=encode, encoder={}, reference_writer=writer)
-
     def _name_failures(self, run: Run, outputs: Sequence[FrameOutput]) -> list[str]:
         analysis = analyze_run(replace(run, outputs=tuple(outputs)), self._workspace.encode)
         failures = () if analysis is None else analysis.judged.failures
@@ -438,11 +433,6 @@ def _turn(output: FrameOutput) -> str:
 
 @contextmanager
 def open_runs(folder: str | Path = "runs", *, reviews: str = "", caller: Caller | None = None) -> Iterator[Tools]:
-    """Yield the tools for a folder of runs, and the bundled run, for the person at this machine.
-
-    ``reviews`` is a review store: a file or an SQLAlchemy URL, by default ``reviews.sqlite`` in the folder. Raises as
-    ``open_store``.
-    """
-    runs = Path(folder)
-    with open_store(check_store_location(reviews) if reviews else runs / STORE.name) as store:
-        yield Tools(make_folder_workspace(runs, store), caller)
+    """Yield the tools for the person at this machine; see ``open_workspace``."""
+    with open_workspace(Path(folder), reviews) as workspace:
+        yield Tools(workspace, caller)

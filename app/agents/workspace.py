@@ -21,8 +21,10 @@ from stepscope.app.core.places import make_link, run_url_params
 from stepscope.app.core.run import Run
 from stepscope.app.core.saved import read_saved_run
 from stepscope.app.core.videos import sample_clip
+from stepscope.app.exports.options import STORE
 from stepscope.app.review_store.actions import AGENT, MAX_REVIEWER_CHARS
-from stepscope.app.review_store.store import ReviewStore, read_marks
+from stepscope.app.review_store.database import check_store_location
+from stepscope.app.review_store.store import ReviewStore, open_store, read_marks
 from stepscope.engine.cli.options import BUNDLED_RUN
 from stepscope.engine.imports import import_uncollected
 from stepscope.engine.model.files.bundled import ASSETS
@@ -190,20 +192,25 @@ def import_server() -> Any:
         raise ValueError("MCP needs the package mcp, which is not installed: pip install '.[mcp]'") from None
 
 
-def make_folder_workspace(runs: Path, store: ReviewStore) -> Workspace:
-    """Return the workspace of the person at this machine: a folder of runs, and the bundled run."""
+@contextmanager
+def open_workspace(runs: Path, reviews: str = "") -> Iterator[Workspace]:
+    """Yield the workspace of the person at this machine: a folder of runs, and the bundled run.
+
+    ``reviews`` is a file or an SQLAlchemy URL, by default ``reviews.sqlite`` in the folder. Raises as ``open_store``.
+    """
     load = cache(import_encoder)
 
     def encode(texts: list[str]) -> NDArray[Any]:
         return load(DEFAULT_ENCODER).encode(texts)
 
-    batches = BatchContext(
-        jobs=JobQueue(encode=encode, scoring=ScoreSettings(text_encoder=DEFAULT_ENCODER)),
-        splits={},
-        runs=runs.resolve(),
-        bundled=BUNDLED_RUN,
-        work=WorkerConfig(checkpoint=""),
-        takes_paths=True,
-        marks=partial(read_marks, store, is_blind=False),
-    )
-    return Workspace(batches=batches, store=store, reads_splits=True)
+    with open_store(check_store_location(reviews) if reviews else runs / STORE.name) as store:
+        batches = BatchContext(
+            jobs=JobQueue(encode=encode, scoring=ScoreSettings(text_encoder=DEFAULT_ENCODER)),
+            splits={},
+            runs=runs.resolve(),
+            bundled=BUNDLED_RUN,
+            work=WorkerConfig(checkpoint=""),
+            takes_paths=True,
+            marks=partial(read_marks, store, is_blind=False),
+        )
+        yield Workspace(batches=batches, store=store, reads_splits=True)

@@ -16,12 +16,12 @@ from starlette.applications import Starlette
 from starlette.middleware import Middleware
 
 from stepscope.app.agents.server import make_routes
-from stepscope.app.agents.workspace import Workspace, make_folder_workspace
+from stepscope.app.agents.workspace import open_workspace
 from stepscope.app.core.places import RecentSessions
 from stepscope.app.review_store.store import open_store, read_review
 from stepscope.app.server.guard import RequestGuard
 from stepscope.app.server.hosts import HostRules
-from stepscope.app.server.identity import current_user, current_visitor
+from stepscope.app.server.identity import current_visitor
 from tests.support.paths import ROOT
 
 ROBOT: dict[str, Any] = {"run": "bundled", "video": "robot-hard"}
@@ -72,8 +72,7 @@ async def serve(
     folder: Path, *, users: bool = False, is_of_one_person: bool = True
 ) -> AsyncIterator[Callable[..., httpx2.AsyncClient]]:
     """Serve the tools of a folder as the page does; yield a function that returns an HTTP client with a cookie."""
-    with open_store(folder / "reviews.sqlite", name_user=current_user.get) as store:
-        workspace: Workspace = make_folder_workspace(folder, store)
+    with open_workspace(folder) as workspace:
         if users:
             object.__setattr__(workspace.batches, "recent", RecentSessions(current_visitor.get))
         routes, lifespan = make_routes(workspace, is_of_one_person=is_of_one_person)

@@ -14,7 +14,6 @@ from inspect import getdoc
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final, get_args, get_type_hints
-from urllib.parse import urlencode
 
 import gradio as gr
 from gradio.data_classes import FileData
@@ -23,7 +22,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from stepscope.app.controls.widgets import MODEL_QUEUE
 from stepscope.app.core.batch_context import BatchContext
-from stepscope.app.core.places import run_url_params
+from stepscope.app.core.places import make_link, run_url_params
 from stepscope.app.core.plan import StreamPlan
 from stepscope.app.core.references import check_outputs, check_size, check_turns
 from stepscope.app.core.run import Run, TaskText, analyze_run, write_task
@@ -87,11 +86,6 @@ def uploaded_path(file: FileData) -> Path:
     if not path.is_relative_to(Path(get_upload_folder()).resolve()) or not path.is_file():
         raise ValueError("the file was not uploaded to this page; with gradio_client, pass handle_file(path)")
     return path
-
-
-def make_link(params: Mapping[str, str]) -> str:
-    """Return the query of a link, which follows the address of the page."""
-    return f"?{urlencode(params, errors='replace')}"
 
 
 PROGRESS_S: Final = 1.0

@@ -19,14 +19,12 @@ from stepscope.app.formatting import as_sentence, format_clock, shorten_ids
 from stepscope.app.player import opening
 from stepscope.app.player.opening import InPlayer, OpenedHit
 from stepscope.app.player.views import PlayerView
-from stepscope.app.review_store.actions import Event
-from stepscope.app.review_store.events import reference_event
+from stepscope.app.review_store.events import find_moment_event
 from stepscope.app.window.context import AppContext
 from stepscope.app.window.landing import Destination, ListPlace
 from stepscope.app.window.live_run import LiveRun
 from stepscope.engine.io.files import write_csv
-from stepscope.eval.annotations.corrections import name_turns
-from stepscope.eval.data.samples import Role, Sample
+from stepscope.eval.data.samples import Sample
 from stepscope.eval.reports.search import describe_hits, search_folders
 
 HEADERS: Final = ["#", "Video", "Time", "What", "Failure", "Model", "Reference", "Cause", "Margin"]
@@ -170,19 +168,9 @@ def _find_sample(batches: BatchContext, hit: Any) -> Sample | None:
     return None if split is None else split.find(hit.video_id)
 
 
-def _event_key(sample: Sample | None, hit: Any) -> str | None:
-    """Return the key of the event of a moment in the player; None if it is no event."""
-    event = partial(Event, video_id=str(hit.video_id), time_s=float(hit.time_s))
-    if hit.what == "state":
-        return event(kind="state", role="update", text=hit.step.replace(" ", ", ")).key
-    if hit.what not in ("message", "update") or sample is None:
-        return None
-    role: Role = "update" if hit.what == "update" else "assistant"
-    if hit.text:
-        return event(kind="update" if role == "update" else "generated", role=role, text=hit.text).key
-    turns = [name for name in name_turns(sample.turns) if (name.role, name.text) == (role, hit.reference)]
-    nearest = min(turns, key=lambda name: abs(name.time_s - hit.time_s), default=None)
-    return None if nearest is None else reference_event(sample.video_id, nearest).key
+def _event_key(batches: BatchContext, hit: Any) -> str | None:
+    event = find_moment_event(_find_sample(batches, hit), hit)
+    return None if event is None else event.key
 
 
 def open_hit(
@@ -200,7 +188,7 @@ def open_hit(
         live,
         str(hit.video_id),
         names=(str(hit.run),),
-        destination=Destination(at=float(hit.time_s), event=_event_key(_find_sample(batches, hit), hit), place=place),
+        destination=Destination(at=float(hit.time_s), event=_event_key(batches, hit), place=place),
     )
     return OpenedHit(player) if player == PlayerView() else OpenedHit(player, at=number, listed=hits)
 

@@ -11,21 +11,24 @@ from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, ExitStack, closing
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from stepscope.app.formatting import as_sentence, name_files
 from stepscope.engine.errors import EngineError
+from stepscope.engine.imports import import_uncollected
 from stepscope.eval.data.samples import Sample, Split
 from stepscope.eval.matching.turns import Encode
 from stepscope.eval.metrics.score import VideoAnalysis, VideoCounts
 from stepscope.eval.metrics.text import TextScorer
 from stepscope.eval.reports.scoring import ScoreSettings, compute_video_scores, make_analyzer, score_run, write_tables
-from stepscope.eval.runs.batch import FinishedVideo, run_batch
 from stepscope.eval.runs.folder import RunFolder
 from stepscope.eval.runs.imports.import_results import import_into
 from stepscope.eval.runs.imports.system_output import SignalRule
 from stepscope.eval.runs.output_folder import FolderRefusedError, lock_folder
 from stepscope.eval.runs.worker_messages import Progress, WorkerConfig
+
+if TYPE_CHECKING:
+    from stepscope.eval.runs.batch import FinishedVideo
 
 JobState = Literal["waiting", "running", "scoring", "done", "failed", "refused", "cancelled"]
 Row = dict[str, str | float]
@@ -183,7 +186,8 @@ class JobQueue:
     def _stream(self, job: Job, work: WorkerConfig) -> bool:
         """Run the model over the videos of a job; return whether it was not cancelled."""
         samples = {sample.video_id: sample for sample in job.split.samples}
-        events = run_batch(
+        batch = import_uncollected("stepscope.eval.runs.batch")  # the rest of the queue works without torch
+        events = batch.run_batch(
             job.split, work, out=job.folder, devices=job.devices, resume=True, scoring=asdict(job.scoring)
         )
         with closing(events):
@@ -196,7 +200,7 @@ class JobQueue:
                     return False
         return True
 
-    def _score(self, job: Job, event: FinishedVideo, sample: Sample) -> None:
+    def _score(self, job: Job, event: "FinishedVideo", sample: Sample) -> None:
         record = event.record
         scores = compute_video_scores(VideoCounts())
         error = record.error

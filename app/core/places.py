@@ -11,6 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 from threading import Lock
 from typing import Any, Final
+from urllib.parse import urlencode
 
 from stepscope.app.core.references import digest_reference
 from stepscope.app.core.run import Run
@@ -28,6 +29,11 @@ MAX_FRAMES: Final = 200_000
 NO_RUN: Final = "none"
 """The parameter ``run`` of a bundled video's reference that is shown without a run."""
 UrlParams = Mapping[str, str]
+
+
+def make_link(params: UrlParams) -> str:
+    """Return the query of a link, which follows the address of the page."""
+    return f"?{urlencode(params, errors='replace')}"
 
 
 def url_params(clip: Clip) -> UrlParams:

@@ -4,11 +4,12 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
+from typing import Any
 
 from stepscope.app.review_store.actions import Event
 from stepscope.engine.records import FrameOutput
-from stepscope.eval.annotations.corrections import TurnName
-from stepscope.eval.data.samples import ROLE_ORDER
+from stepscope.eval.annotations.corrections import TurnName, name_turns
+from stepscope.eval.data.samples import ROLE_ORDER, Role, Sample
 from stepscope.eval.metrics.matched_video import Failure, JudgedVideo
 
 
@@ -89,6 +90,21 @@ def failure_keys(judged: JudgedVideo, events: VideoEvents) -> list[str]:
 def reference_event(video_id: str, name: TurnName) -> Event:
     """Return the event of a reference turn, or of a turn that a correction added."""
     return Event(video_id=video_id, kind="reference", **asdict(name))
+
+
+def find_moment_event(sample: Sample | None, moment: Any) -> Event | None:
+    """Return the event of a row of ``moments.csv``, or None if it is no event."""
+    event = partial(Event, video_id=str(moment.video_id), time_s=float(moment.time_s))
+    if moment.what == "state":
+        return event(kind="state", role="update", text=moment.step.replace(" ", ", "))
+    if moment.what not in ("message", "update") or sample is None:
+        return None
+    role: Role = "update" if moment.what == "update" else "assistant"
+    if moment.text:
+        return event(kind="update" if role == "update" else "generated", role=role, text=moment.text)
+    turns = [name for name in name_turns(sample.turns) if (name.role, name.text) == (role, moment.reference)]
+    nearest = min(turns, key=lambda name: abs(name.time_s - moment.time_s), default=None)
+    return None if nearest is None else reference_event(sample.video_id, nearest)
 
 
 def _number(events: Iterable[Event]) -> tuple[Event, ...]:

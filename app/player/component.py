@@ -40,6 +40,7 @@ EVENTS: Final = (
     "step_settle",
     "step_videos",
     "thresholds",
+    "what_if",
 )
 """Names of the player's events, which ``make_player`` describes."""
 STYLES: Final = ("stage.css", "player.css")
@@ -87,6 +88,7 @@ def make_player(
     - ``publish_story``: opens *Publish* with the story of the browser.
     - ``step_search``, ``step_settle``, ``step_videos``: the next (``by`` 1) or previous (-1) entry of a list to open.
     - ``open_tabs``: the page's ``tab``, and its ``view`` or None, to which Back leads.
+    - ``what_if``: makes or shows a branch; see ``app.player.what_if``.
     - ``next_video``: the video after which the next one of a queue is opened (``video_id``, ``run``, ``reviewer``).
     """
 

@@ -33,6 +33,8 @@ def inspect_run(context: AppContext, live: LiveRun | None, event: gr.EventData) 
             found = live.recording.inspect(frame)
         elif run.model_digest != context.checkpoint.digest:
             raise ValueError("this run was made with a different checkpoint: its tokens cannot be inspected here")
+        elif run.branch is not None:
+            raise ValueError("the context of this branch is no longer kept; press Run from here again in What if")
         else:
             plan = StreamPlan(clip=run.clip, task=run.task, config=run.config, num_frames=frame + 1)
             found = context.inspect(plan, run.outputs)

@@ -28,6 +28,7 @@ from stepscope.app.player.reruns import RequestView
 from stepscope.app.player.review import answer
 from stepscope.app.player.upload_panel import make_chooser
 from stepscope.app.player.views import Buttons, ClipView, PlayerView, RunView, SliderThresholds
+from stepscope.app.player.what_if import queue_branch
 from stepscope.app.window.context import AppContext, ReviewContext
 from stepscope.engine.model.hub.prompt import HubPrompt
 
@@ -196,6 +197,8 @@ def wire_runs(context: AppContext, batches: BatchContext, tab: PlayerTab, *, pag
     tab.view.clip.chosen.select(None, None, None, js=FORGET_TASK_JS, api_visibility="private")
     queue = partial(handlers.queue_run, context)
     queued = [opened, widgets.wire_first(buttons.run.click, queue, tab.run_inputs, tab.view, **queues_run)]
+    branch, player = partial(queue_branch, context), tab.view.run.player
+    queued += [widgets.wire_first(player.what_if, branch, live, tab.view, trigger_mode="multiple", **queues_run)]
     page.unload(release_recording)
     clip = tab.view.clip
     proposed = (clip.steps, tab.view.run.status)

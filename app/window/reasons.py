@@ -68,11 +68,22 @@ def pack_evidence(run: Run) -> list[Packed]:
     return [_pack_decision(evidence, names) for evidence in (run.kept.evidence if run.is_kept and run.kept else ())]
 
 
-def _find_video(run: Run, failures: Sequence[Failure]) -> tuple[DiagnosedVideo | None, str]:
-    """Return the diagnosis of a run, or None and a sentence with the reason."""
+def explain_unrepeatable(run: Run, model_digest: str | None = None) -> str:
+    """Return why a run cannot be made again, by the model of the page if its digest is given; empty if it can."""
     if run.settings.get("recorded") is not None or "imported" in run.settings or not run.model_digest:
         made = "imported" if "imported" in run.settings else "recorded"
-        return None, f"Why is not known: this run was {made}, so its model cannot be run again here."
+        return f"this run was {made}, so its model cannot be run again here"
+    if model_digest not in (None, run.model_digest):
+        return "this run was made with a different checkpoint, which cannot be run again here"
+    return ""
+
+
+def _find_video(run: Run, failures: Sequence[Failure]) -> tuple[DiagnosedVideo | None, str]:
+    """Return the diagnosis of a run, or None and a sentence with the reason."""
+    if run.branch is not None:
+        return None, ""
+    if why := explain_unrepeatable(run):
+        return None, f"Why is not known: {why}."
     if run.kept is None or not run.is_kept:
         return None, "Not diagnosed: this run is in no folder. Start it in Batch, then run `stepscope explain` on it."
     video = run.kept.video

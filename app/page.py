@@ -36,7 +36,7 @@ def build_page(context: AppContext, batches: BatchContext, reviews: ReviewContex
         gr.Button("◐", elem_id="theme", size="sm")  # dom/theme.js switches the theme
         with gr.Tabs(elem_id="rooms") as tabs:
             with make_tab("Player", tab_id="player") as player_tab:
-                tab = make_player_tab(context, reviews, tabs, **states)
+                tab = make_player_tab(context, batches, reviews, tabs, **states)
             live_tab = make_tab("Live", tab_id="live") if context.remote is None else None
             if context.remote is None:
                 with make_tab("Chat", tab_id="chat"):

@@ -21,6 +21,7 @@ from stepscope.app.player import handlers, opening, reruns, streaming
 from stepscope.app.player.ask import AskPanel, make_ask_panel
 from stepscope.app.player.component import make_player, patch_player
 from stepscope.app.player.downloads import export_figure, export_run
+from stepscope.app.player.explaining import make_explain_panel
 from stepscope.app.player.inspection import inspect_run
 from stepscope.app.player.proposals import propose_steps
 from stepscope.app.player.questions import wire_question
@@ -78,6 +79,7 @@ class PlayerTab:
 
 def make_player_tab(
     context: AppContext,
+    batches: BatchContext,
     reviews: ReviewContext,
     tabs: gr.Tabs,
     *,
@@ -117,7 +119,7 @@ def make_player_tab(
             calibration = gr.HTML(elem_id="calibration", padding=False)
             strategy = make_context_choice(context.config, elem_id="context")
         with gr.Column(scale=11, min_width=640, elem_classes="work", elem_id="study"):
-            video, run_view = _make_stage(context, reviews, status)
+            video, run_view = _make_stage(context, batches, reviews, status, live)
             asking = None  # on ZeroGPU, as the model keeps nothing between two calls
             if context.remote is None:
                 asking = make_ask_panel(context, live=live, video=video, player=run_view.player, user_turns=user_turns)
@@ -141,7 +143,9 @@ def make_player_tab(
     return PlayerTab(view=view, uploads=uploads, asking=asking, propose=propose, calibration=calibrating)
 
 
-def _make_stage(context: AppContext, reviews: ReviewContext, status: gr.HTML) -> tuple[Any, RunView]:
+def _make_stage(
+    context: AppContext, batches: BatchContext, reviews: ReviewContext, status: gr.HTML, live: gr.State
+) -> tuple[Any, RunView]:
     """Lay out the video and its run; return the ``gr.Video`` and the components of the run."""
     with gr.Column(elem_id="shown_run"):
         progress = gr.HTML(elem_id="progress", padding=False)
@@ -157,7 +161,10 @@ def _make_stage(context: AppContext, reviews: ReviewContext, status: gr.HTML) ->
                 model_digest=context.checkpoint.digest,
             )
         scores = gr.HTML(elem_id="scores", padding=False)
-    return video, RunView(status=status, progress=progress, player=player, scores=scores)
+        view = RunView(status=status, progress=progress, player=player, scores=scores)
+        if context.remote is None:
+            make_explain_panel(context, batches, live, view)
+    return video, view
 
 
 def wire_player(context: AppContext, reviews: ReviewContext, tab: PlayerTab) -> None:

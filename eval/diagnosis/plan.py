@@ -46,6 +46,18 @@ class Plan:
     errors: Mapping[str, str]
     """Videos that have no diagnosis, with the reasons."""
 
+    @property
+    def cost(self) -> float:
+        """The estimated cost of all."""
+        return self.base_cost + self.experiment_cost
+
+    def describe_cost(self) -> str:
+        """Return the estimated cost in words."""
+        return (
+            f"about {self.cost:.1f} runs: the run again, its chain of corrections and its gold pass "
+            f"{self.base_cost:.1f}, experiments {self.experiment_cost:.1f}"
+        )
+
 
 def make_plan(
     run: Path,
@@ -149,6 +161,8 @@ def _keep_known(
     known, names = set(found.get("experiments", ())), {experiment.name for experiment in chosen}
     remedy = f"delete {run / DIAGNOSIS_FILE} to begin again"
     if found.get("own") != own_digest and (found.get("own") or is_one):
+        if not found.get("own"):
+            raise ValueError(f"the diagnosis in {run} has no experiments of a file; explain all videos with them")
         raise ValueError(
             f"the diagnosis in {run} has other experiments of a file; name that --experiments, or {remedy}"
         )

@@ -43,7 +43,7 @@ def build_page(context: AppContext, batches: BatchContext, reviews: ReviewContex
                     make_chat_tab(context)
             batch_tab = make_tab("Batch", tab_id="batch")
             review_tab = make_tab("Reviews", tab_id="reviews")
-        wire_player(context, reviews, tab)
+        wire_player(context, batches, reviews, tab)
         ends = wire_runs(context, batches, tab, page=page)
         tab.view.run.player.shown(
             None, None, list(tab.view.thresholds), js=READ_THRESHOLDS_JS, api_visibility="private"

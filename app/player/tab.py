@@ -22,7 +22,7 @@ from stepscope.app.player.ask import AskPanel, make_ask_panel
 from stepscope.app.player.component import make_player, patch_player
 from stepscope.app.player.downloads import export_figure, export_run
 from stepscope.app.player.explaining import make_explain_panel
-from stepscope.app.player.inspection import inspect_run
+from stepscope.app.player.inspection import explain_frame, inspect_run
 from stepscope.app.player.proposals import propose_steps
 from stepscope.app.player.questions import wire_question
 from stepscope.app.player.reruns import RequestView
@@ -167,7 +167,7 @@ def _make_stage(
     return video, view
 
 
-def wire_player(context: AppContext, reviews: ReviewContext, tab: PlayerTab) -> None:
+def wire_player(context: AppContext, batches: BatchContext, reviews: ReviewContext, tab: PlayerTab) -> None:
     """Wire the requests of the player's script."""
     live, player = tab.view.buttons.live, tab.view.run.player
     each: dict[str, Any] = {"trigger_mode": "multiple"}  # else Gradio leaves out an event while another one runs
@@ -180,8 +180,12 @@ def wire_player(context: AppContext, reviews: ReviewContext, tab: PlayerTab) -> 
     def inspect(live: Any, event: gr.EventData) -> Any:
         return patch_player(inspection=inspect_run(context, live, event))
 
+    def explain(live: Any, event: gr.EventData) -> Any:
+        return patch_player(evidence=explain_frame(context, batches, live, event))
+
     options = {**widgets.MODEL_QUEUE, "show_progress": "hidden", **each}
     widgets.wire(player.inspect_frame, inspect, live, player, **options)
+    widgets.wire(player.explain_frame, explain, live, player, **options)
 
 
 def wire_runs(context: AppContext, batches: BatchContext, tab: PlayerTab, *, page: gr.Blocks) -> dict[str, Any]:

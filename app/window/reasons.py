@@ -84,7 +84,7 @@ def _find_video(run: Run, failures: Sequence[Failure]) -> tuple[DiagnosedVideo |
         return None, ""
     if why := explain_unrepeatable(run):
         return None, f"Why is not known: {why}."
-    if run.kept is None or not run.is_kept:
+    if run.kept is None or not run.is_kept or not (run.name or run.kept_as):
         return None, "Not diagnosed: this run is in no folder. Start it in Batch, then run `stepscope explain` on it."
     video = run.kept.video
     if video is None:
@@ -229,10 +229,24 @@ def _pack_decision(evidence: Evidence, names: Mapping[str, Step]) -> Packed:
             "picture difference": _round(frame.difference for frame in evidence.frames),
             "random weights": _round(frame.random_log_odds for frame in evidence.frames),
         },
+        **_pack_patches(evidence),
+        "texts": [[one.change, one.text, *_round((one.log_odds, one.random_log_odds))] for one in evidence.texts],
         "fewest": fewest,
         "words": f"Evidence for {_describe_decision(evidence, names)}: log-odds {evidence.log_odds:+.1f}; {kept}.",
         "no_proof": _NO_PROOF,
     }
+
+
+def _pack_patches(evidence: Evidence) -> Packed:
+    """Return the signed values of the patches of a picture by series, row by row; nothing without any."""
+    if evidence.patches_frame is None:
+        return {}
+    series = {
+        "log-odds": _round(one.log_odds for one in evidence.patches),
+        "picture difference": _round(one.difference for one in evidence.patches),
+        "random weights": _round(one.random_log_odds for one in evidence.patches),
+    }
+    return {"patches": {"frame": evidence.patches_frame, "series": series}}
 
 
 def _round(values: Iterable[float | None]) -> list[float | None]:

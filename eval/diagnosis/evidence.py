@@ -5,7 +5,7 @@ wrong text is contrasted with the right one, a turn that is missing or that nobo
 """
 
 from collections import deque
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
@@ -58,11 +58,7 @@ def explain_decisions(
     settings = folder.settings() or {}
     with lock_folder(run):
         for sample, frames in decisions:
-            path = evidence_path(run, sample.video_id)
-            origin = {name: str(settings.get(name) or "") for name in ("model_digest", "heads_digest")}
-            empty = EvidenceFile(source=digest_sample(sample), **origin, decisions=())
-            found = read_evidence(path) if path.exists() else empty
-            known = {one.frame_index: one for one in found.decisions if replace(found, decisions=()) == empty}
+            path, empty, known = _read_known(run, settings, sample)
             for frame in sorted({*frames} & {*known}):
                 yield ExplainedDecision(video_id=sample.video_id, frame=frame, evidence=known[frame])
             missing = sorted({*frames} - {*known})
@@ -76,6 +72,26 @@ def explain_decisions(
                     known[decision.frame] = decision.evidence
                     write_evidence(path, replace(empty, decisions=tuple(known[frame] for frame in sorted(known))))
                 yield decision
+
+
+def keep_evidence(run: Path, sample: Sample, found: Evidence) -> None:
+    """Write the evidence for one decision into a run folder. Raises as ``explain_decisions``."""
+    with lock_folder(run):
+        path, empty, known = _read_known(run, RunFolder(run).settings() or {}, sample)
+        known[found.frame_index] = found
+        write_evidence(path, replace(empty, decisions=tuple(known[frame] for frame in sorted(known))))
+
+
+def _read_known(
+    run: Path, settings: Mapping[str, Any], sample: Sample
+) -> tuple[Path, EvidenceFile, dict[int, Evidence]]:
+    """Return the file of a video, its content without decisions, and those that it has of this sample and model."""
+    path = evidence_path(run, sample.video_id)
+    origin = {name: str(settings.get(name) or "") for name in ("model_digest", "heads_digest")}
+    empty = EvidenceFile(source=digest_sample(sample), **origin, decisions=())
+    found = read_evidence(path) if path.exists() else empty
+    is_same = replace(found, decisions=()) == empty
+    return path, empty, {one.frame_index: one for one in found.decisions if is_same}
 
 
 def choose_target(output: FrameOutput, sample: Sample, *, has_updates: bool) -> Target | Contrast | None:
@@ -125,18 +141,33 @@ def _explain_video(
     for frame in [frame for frame in frames if frame >= num_frames]:
         reason = f"the run has {num_frames} frames, up to {(num_frames - 1) / sample.fps:g} s"
         yield ExplainedDecision(video_id=sample.video_id, frame=frame, error=reason)
-    options: dict[str, Any] = {"random_model": random_model}
     for frame, pictures in _read_pictures(checkpoint, sample, [frame for frame in frames if frame < num_frames]):
         decision = ExplainedDecision(video_id=sample.video_id, frame=frame)
         try:
             if not is_same(outputs[frame], kept[frame]):
                 raise ValueError("the model decides otherwise here than in the run folder; run it again on this device")
-            target = choose_target(outputs[frame], sample, has_updates=config.policy.has_updates)
-            if pictures:
-                options |= {"pictures": pictures, "patches_frame": "strongest"}
-            yield replace(decision, evidence=explain_decision(recording, frame, target=target, **options))
+            found = _explain_frame(recording, sample, frame, pictures, random_model)
+            yield replace(decision, evidence=found)
         except (EngineError, ValueError) as error:
             yield replace(decision, error=str(error))
+
+
+def explain_frame(recording: Recording, sample: Sample, frame: int) -> Evidence:
+    """Return the evidence for the decision at a frame of a finished run, with its patches if it has a video.
+
+    Raises as ``explain_decision``.
+    """
+    pictures = dict(_read_pictures(recording.checkpoint, sample, [frame])).get(frame, {})
+    return _explain_frame(recording, sample, frame, pictures, None)
+
+
+def _explain_frame(
+    recording: Recording, sample: Sample, frame: int, pictures: Pictures, random_model: VisionLanguageModel | None
+) -> Evidence:
+    has_updates = recording.config.policy.has_updates
+    target = choose_target(recording.outputs[frame], sample, has_updates=has_updates)
+    options: dict[str, Any] = {"pictures": pictures, "patches_frame": "strongest"} if pictures else {}
+    return explain_decision(recording, frame, target=target, random_model=random_model, **options)
 
 
 def _read_pictures(checkpoint: Checkpoint, sample: Sample, frames: Sequence[int]) -> Iterator[tuple[int, Pictures]]:

@@ -1,5 +1,5 @@
-// What if: changes of a run at the playhead, as text of a file of `stepscope run --branch`, the branches that they make,
-// and their tree, which this window keeps.
+// What if: changes of a run at the playhead, as text of a file of `stepscope run --branch`, and the tree of branches
+// that they make, which this window keeps.
 
 import { createButton, createNode, setStatus } from "../dom/dom.js";
 import { countText, frameAt, stateAt } from "../state/data.js";

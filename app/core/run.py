@@ -196,6 +196,11 @@ class Run:
             settings["asked_in_run"] = f"what if {self.branch.name}"
         return Provenance.of_settings(self.name or self.digest, settings)
 
+    def before_first_frame(self, *, task: Task, settings: Mapping[str, Any]) -> "Run":
+        """Return this run with another task, to be streamed by the page, which has these settings."""
+        unknown: dict[str, Any] = {"outputs": (), "name": "", "kept_as": "", "letter": "", "live": None}
+        return replace(self, task=task, settings=settings, is_finished=False, **unknown)
+
     def with_letter_beside(self, other: "Run | None") -> "Run":
         """Return the run with the letter, A or B, that the run below it lacks; without a letter if it is alone."""
         letter = "" if other is None else {"A": "B", "B": "A"}.get(other.letter, "")

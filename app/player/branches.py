@@ -16,7 +16,8 @@ from stepscope.app.player.views import RunView, show_rerunning
 from stepscope.app.window.context import AppContext
 from stepscope.app.window.live_run import LiveRun, PlannedBranch
 from stepscope.app.window.reasons import explain_unrepeatable
-from stepscope.engine.control.branch_files import make_branch, parse_branch
+from stepscope.engine.config_files import parse_yaml
+from stepscope.engine.control.branch_files import BRANCH_KEYS, make_branch
 from stepscope.engine.control.intervention import Intervention
 from stepscope.engine.control.task import Task
 from stepscope.engine.io.files import replace_surrogates, strip_text
@@ -38,6 +39,26 @@ def can_record(context: AppContext, run: Run) -> bool:
     return run.clip.num_frames * model.count_frame_tokens(*run.clip.size) * model.feature_dim <= MAX_RECORDED_VALUES
 
 
+def make_recording(context: AppContext, run: Run) -> Recording:
+    """Return a recording of a plain run, which has yet to run. Raises ``ValueError`` if it cannot be made here."""
+    _check_repeatable(context, run)
+    plan = StreamPlan(
+        clip=run.clip,
+        task=run.task,
+        config=run.config,
+        num_frames=len(run.outputs) or None,
+        max_duration_s=context.max_duration_s,
+    )
+    return Recording(context.checkpoint, read_features(context.checkpoint, plan), task=run.task, config=run.config)
+
+
+def _check_repeatable(context: AppContext, run: Run) -> None:
+    if why := explain_unrepeatable(run, context.checkpoint.digest):
+        raise ValueError(why)
+    if not run.clip.has_file or not can_record(context, run):
+        raise ValueError("the frames of this video are not in memory here; the commands run and explain can change it")
+
+
 def plan_branch(context: AppContext, run: Run, changes: str, **planned: Any) -> PlannedBranch:
     """Return the plan of a branch of a plain run; ``planned`` are further fields of it.
 
@@ -46,10 +67,7 @@ def plan_branch(context: AppContext, run: Run, changes: str, **planned: Any) -> 
     text = strip_text(replace_surrogates(changes))
     if len(text) > MAX_CHANGES:
         raise ValueError(f"the changes have more than {MAX_CHANGES} characters; shorten them")
-    if why := explain_unrepeatable(run, context.checkpoint.digest):
-        raise ValueError(why)
-    if not run.clip.has_file or not can_record(context, run):
-        raise ValueError("the frames of this video are not in memory here; stepscope run --branch makes its branches")
+    _check_repeatable(context, run)
     if run.outputs:
         _read(run, text, run.outputs)
     return PlannedBranch(changes=text, **planned)
@@ -69,17 +87,8 @@ def begin_branch(context: AppContext, live: LiveRun, plan: PlannedBranch) -> Gen
     assert root is not None
     recording = plan.recording
     if recording is None:
-        plan_branch(context, root, plan.changes)
-        num_frames = len(root.outputs) or None
-        stream = StreamPlan(
-            clip=root.clip,
-            task=root.task,
-            config=root.config,
-            num_frames=num_frames,
-            max_duration_s=context.max_duration_s,
-        )
-        features = read_features(context.checkpoint, stream)
-        recording = Recording(context.checkpoint, features, task=root.task, config=root.config)
+        plan_branch(context, root, plan.changes)  # that of a link was not checked yet
+        recording = make_recording(context, root)
         pace = Pace(UPDATE_INTERVAL_S, due_at_once=False)
         for number, _ in enumerate(recording.run(), start=1):
             if live.is_cancelled:
@@ -98,29 +107,16 @@ def begin_branch(context: AppContext, live: LiveRun, plan: PlannedBranch) -> Gen
         change = replace(change, config=replace(change.config, **bounded))
     plan.recording, live.recording = recording, recording.branch(change)
     branch = Branch(root=root, changes=plan.changes, name=describe_changes(content, outputs, root.config.fps))
-    task = change.change_task(root.task)
+    task, config = change.change_task(root.task), change.config or root.config
     live.other = replace(plan.beside or root, letter="A")
-    live.run = replace(
-        root,
-        clip=_fit_reference(root.clip, task),
-        task=task,
-        typed_task=None,
-        config=change.config or root.config,
-        outputs=(),
-        name="",
-        kept_as="",
-        letter="B",
-        live=None,
-        kept=None,
-        is_finished=False,
-        settings=context.settings,
-        branch=branch,
-    )
+    again = root.before_first_frame(task=task, settings=context.settings)
+    clip = _fit_reference(root.clip, task)
+    live.run = replace(again, clip=clip, config=config, typed_task=None, letter="B", kept=None, branch=branch)
 
 
 def _read(root: Run, text: str, outputs: Sequence[FrameOutput]) -> tuple[Intervention, list[Mapping[str, Any]]]:
     """Return the intervention of changes, and the list of them."""
-    content = parse_branch(text)
+    content = parse_yaml(text, name="the changes", keys=BRANCH_KEYS)
     run: dict[str, Any] = {"task": root.task, "config": root.config, "num_frames": len(outputs)}
     return make_branch(content, **run, outputs=outputs), content
 
@@ -134,39 +130,36 @@ def _fit_reference(clip: Clip, task: Task) -> Clip:
     return replace(clip, sample=replace(sample, steps=task.steps) if is_same else None)
 
 
+_WORDS: Final = {
+    "message": "says “{value}” at {at}",
+    "ask": "asked “{value}” at {at}",
+    "freeze": "picture frozen from {at} to {value:g} s",
+    "swap": "pictures of {at} and {value:g} s swapped",
+    "goal": "goal “{value}” from {at}",
+}
+
+
 def describe_changes(content: Sequence[Mapping[str, Any]], outputs: Sequence[FrameOutput], fps: float) -> str:
     """Return valid changes in words, such as ``S2 kept open from 0:15.0``."""
-    words = "; ".join(part for change in content for part in _describe(change, outputs, fps))
+    parts = list[str]()
+    for change in content:
+        time_s = change.get("time", 0)
+        at = format_clock(time_s, digits=1)
+        for key, value in change.items():
+            if key == "state":
+                parts += [f"{step} {state.replace('_', ' ')} from {at}" for step, state in value.items()]
+            elif key == "settings":
+                parts += [f"{name.replace('_', ' ')} {setting} from {at}" for name, setting in value.items()]
+            elif key == "steps":
+                parts.append(f"steps {', '.join(value)} from {at}")
+            elif key == "updates":
+                parts.append(f"{', '.join(value) or _describe_deleted(outputs[frame_at(time_s, fps)].updates)} at {at}")
+            elif key == "message" and value is None:
+                parts.append(f"silent at {at}")
+            elif key in _WORDS:
+                parts.append(_WORDS[key].format(value=value, at=at))
+    words = " ".join("; ".join(parts).split()) or "context begins again"
     return words if len(words) <= MAX_NAME else f"{words[: MAX_NAME - 1]}…"
-
-
-def _describe(change: Mapping[str, Any], outputs: Sequence[FrameOutput], fps: float) -> list[str]:
-    time_s = change.get("time", 0)
-    at = format_clock(time_s, digits=1)
-    since, parts = f" from {at}" if time_s else "", list[str]()
-    for key, value in change.items():
-        if key == "state":
-            parts += [f"{step} {state.replace('_', ' ')} from {at}" for step, state in value.items()]
-        elif key == "updates":
-            written = ", ".join(value) or _describe_deleted(outputs[frame_at(time_s, fps)].updates)
-            parts.append(f"{written} {'at' if value or written == 'no update' else 'from'} {at}")
-        elif key == "message":
-            parts.append(f"silent at {at}" if value is None else f"says “{value}” at {at}")
-        elif key == "ask":
-            parts.append(f"asked “{value}” at {at}")
-        elif key == "freeze":
-            parts.append(f"picture frozen from {at} to {format_clock(value, digits=1)}")
-        elif key == "swap":
-            parts.append(f"pictures of {at} and {format_clock(value, digits=1)} swapped")
-        elif key == "goal":
-            parts.append(f"goal “{value}”{since}")
-        elif key == "steps":
-            parts.append(f"steps {', '.join(value)}{since}")
-        elif key == "settings":
-            parts += [f"{name.replace('_', ' ')} {setting}{since}" for name, setting in value.items()]
-        elif key == "refresh" and value and "state" not in change:
-            parts.append(f"context begins again at {at}")
-    return [" ".join(part.split()) for part in parts]
 
 
 def _describe_deleted(updates: Sequence[str]) -> str:

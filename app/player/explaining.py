@@ -4,7 +4,6 @@ It writes the files of ``stepscope explain`` into the run folder, and the text o
 everybody who opens the run finds it, and a cancelled diagnosis continues.
 """
 
-import math
 from collections.abc import Generator
 from contextlib import closing, suppress
 from dataclasses import replace
@@ -24,13 +23,11 @@ from stepscope.app.player.views import RunView, show_run
 from stepscope.app.templates import render, render_note
 from stepscope.app.window.context import AppContext
 from stepscope.app.window.live_run import Cancellable, LiveRun
-from stepscope.app.window.reasons import explain_unrepeatable
 from stepscope.engine.errors import EngineError
 from stepscope.engine.io.files import atomic_write, read_text
 from stepscope.engine.plurals import format_count
-from stepscope.eval.diagnosis.classes import Diagnosis
 from stepscope.eval.diagnosis.experiments import parse_experiments
-from stepscope.eval.diagnosis.folder import diagnose_run, find_stale, read_diagnosis
+from stepscope.eval.diagnosis.folder import diagnose_run, read_diagnosis
 from stepscope.eval.diagnosis.plan import Plan, digest_text, make_plan
 from stepscope.eval.runs.roots import DIAGNOSIS_FILE
 
@@ -81,9 +78,7 @@ def show_cost(batches: BatchContext, live: LiveRun | None, form: ExplainForm) ->
     except (EngineError, ValueError, OSError) as error:
         return Updates(progress=render_note(_name_run(error, batches, live), is_problem=True))
     words = f"{format_count(len(plan.samples), 'video')}, {plan.describe_cost()}."
-    if plan.left_out:
-        total = math.ceil(plan.cost + sum(plan.left_out.values()))
-        words += f" Left out: {', '.join(plan.left_out)}; a cost of {total} runs all."
+    words += f" Left out: {left_out}." if (left_out := plan.describe_left_out("a cost of")) else ""
     return Updates(progress=render_note(words), own=form.own)
 
 
@@ -95,12 +90,9 @@ def explain_run(
     try:
         form, run = _with_kept_experiments(batches, live, form), _find_run(live)
         plan, folder = _plan(batches, run, form), batches.folder(run.name)
-        if why := explain_unrepeatable(run, context.checkpoint.digest):
-            raise ValueError(why)
         if form.own:
             with atomic_write(folder / OWN_FILE) as file:
                 file.write(form.own)
-        again = " It is made again: run or experiments have changed." if find_stale(folder, plan) else ""
         num_done, failed = 0, list[str]()
         with closing(diagnose_run(folder, plan, checkpoint=context.checkpoint)) as steps:
             for step in steps:
@@ -112,13 +104,11 @@ def explain_run(
                 if pace.is_due():
                     at = "" if not isinstance(step, str) else f" Now: {step}."
                     done = f"{num_done} of {format_count(len(plan.samples), 'video')} explained."
-                    yield show_working(render_note(" ".join([done + at + again, *failed])))
+                    yield show_working(render_note(" ".join([done + at, *failed])))
         if handle.is_cancelled:
             yield show_ended(CANCELLED)
             return
-        found = read_diagnosis(folder, plan)
-        ended = show_ended("")
-        ended.progress = _draw(found, failed)
+        ended = Updates(show_ended(""), progress=render("effects", found=read_diagnosis(folder, plan), failed=failed))
         yield Updates(ended, **_show_again(context, batches, live, run))
     except (EngineError, ValueError, OSError) as error:
         yield show_ended(_name_run(error, batches, live), is_problem=True)
@@ -157,21 +147,6 @@ def _plan(batches: BatchContext, run: Run, form: ExplainForm) -> Plan:
         own=parse_experiments(form.own or ""),
         own_digest=digest_text(form.own or ""),
         budget=float(form.max_cost or 0),
-    )
-
-
-def _draw(found: Diagnosis, failed: list[str]) -> str:
-    """Return roots, consequences, and what each experiment did, beside its placebo, as HTML."""
-    words = (
-        f"{format_count(found.num_failures, 'failure')}, {format_count(len(found.roots), 'root')}, "
-        f"{format_count(found.consequences.number, 'consequence')} in {format_count(len(found.videos), 'video')}."
-    )
-    return render(
-        "effects",
-        text=" ".join([words, *failed]),
-        effects=[effect for effect in found.effects if effect.num_videos],
-        num_wrong=sum(len(video.gold.wrong) for video in found.videos),
-        num_right=sum(len(video.gold.right) for video in found.videos),
     )
 
 

@@ -8,14 +8,14 @@ import gradio as gr
 
 from stepscope.app.controls.widgets import read_event
 from stepscope.app.core.batch_context import BatchContext
-from stepscope.app.core.plan import StreamPlan, read_features
+from stepscope.app.core.plan import StreamPlan
 from stepscope.app.core.run import Kept, Run
 from stepscope.app.core.saved import BUNDLED_NAME
 from stepscope.app.formatting import as_sentence
-from stepscope.app.player.branches import can_record
+from stepscope.app.player.branches import make_recording
 from stepscope.app.window.context import AppContext
 from stepscope.app.window.live_run import LiveRun
-from stepscope.app.window.reasons import explain_unrepeatable, pack_evidence
+from stepscope.app.window.reasons import pack_evidence
 from stepscope.engine.errors import EngineError
 from stepscope.engine.inspection import FrameInspection
 from stepscope.engine.io.files import replace_surrogates
@@ -34,14 +34,9 @@ def inspect_run(context: AppContext, live: LiveRun | None, event: gr.EventData) 
 
     The fields are ``run``, ``frame``, and either ``error`` or the fields of ``pack_inspection``.
     """
-    run = live.run if live is not None else None
-    frame = read_event(event, "frame")
-    key = {"run": run.digest if run is not None else "", "frame": frame if isinstance(frame, int) else None}
+    key = _read_key(live, event)
     try:
-        if live is None or run is None or not run.outputs or live.increments is not None:
-            raise ValueError("there is no finished run to inspect; press Run and wait until it ends")
-        if not isinstance(frame, int) or not 0 <= frame < len(run.outputs):
-            raise ValueError(f"there is no such frame; the run has {format_count(len(run.outputs), 'frame')}")
+        live, run, frame = _find_frame(live, key["frame"])
         if live.recording is not None and tuple(live.recording.outputs) == run.outputs:
             found = live.recording.inspect(frame)
         elif run.model_digest != context.checkpoint.digest:
@@ -63,12 +58,9 @@ def explain_frame(
 
     It is kept with the run, and of a run in a folder also in ``VIDEO.evidence.json``.
     """
-    run, frame = live.run if live is not None else None, read_event(event, "frame")
+    key = _read_key(live, event)
     try:
-        if live is None or run is None or live.increments is not None or not isinstance(frame, int):
-            raise ValueError("there is no finished run to explain; press Run and wait until it ends")
-        if not 0 <= frame < len(run.outputs):
-            raise ValueError(f"there is no such frame; the run has {format_count(len(run.outputs), 'frame')}")
+        live, run, frame = _find_frame(live, key["frame"])
         recording = _find_recording(context, live, run)
         if not is_same(recording.outputs[frame], run.outputs[frame]):
             raise ValueError("the model decides otherwise here than in this run; run it again on this device")
@@ -83,8 +75,23 @@ def explain_frame(
             keep_evidence(batches.folder(run.name), clip.sample, found)
         live.run = replace(run, kept=replace(kept, evidence=evidence))
     except (EngineError, ValueError, OSError) as error:
-        return {"run": run.digest if run is not None else "", "error": as_sentence(error)}
-    return {"run": run.digest, "decisions": pack_evidence(live.run)}
+        return {**key, "error": as_sentence(error)}
+    return {**key, "decisions": pack_evidence(live.run)}
+
+
+def _read_key(live: LiveRun | None, event: gr.EventData) -> dict[str, Any]:
+    """Return the run and the frame that an answer to an event names."""
+    frame = read_event(event, "frame")
+    digest = live.run.digest if live is not None and live.run is not None else ""
+    return {"run": digest, "frame": frame if isinstance(frame, int) else None}
+
+
+def _find_frame(live: LiveRun | None, frame: int | None) -> tuple[LiveRun, Run, int]:
+    if live is None or live.run is None or not live.run.outputs or live.increments is not None:
+        raise ValueError("there is no finished run to inspect; press Run and wait until it ends")
+    if frame is None or not 0 <= frame < len(live.run.outputs):
+        raise ValueError(f"there is no such frame; the run has {format_count(len(live.run.outputs), 'frame')}")
+    return live, live.run, frame
 
 
 def _find_recording(context: AppContext, live: LiveRun, run: Run) -> Recording:
@@ -93,12 +100,7 @@ def _find_recording(context: AppContext, live: LiveRun, run: Run) -> Recording:
         return live.recording
     if run.branch is not None:
         raise ValueError(_FORGOTTEN)
-    if why := explain_unrepeatable(run, context.checkpoint.digest):
-        raise ValueError(why)
-    if not run.clip.has_file or not can_record(context, run):
-        raise ValueError("the frames of this video are not in memory here; stepscope explain --evidence finds it")
-    plan = StreamPlan(clip=run.clip, task=run.task, config=run.config, num_frames=len(run.outputs))
-    recording = Recording(context.checkpoint, read_features(context.checkpoint, plan), task=run.task, config=run.config)
+    recording = make_recording(context, run)
     live.recording = recording
     deque(recording.run(), maxlen=0)
     context.recordings.keep(live)

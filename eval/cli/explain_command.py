@@ -142,10 +142,8 @@ def _format_largest(values: Sequence[tuple[float, str]]) -> str:
 def _print_plan(run: Path, plan: Plan) -> None:
     """Print the estimated cost, and what it leaves out."""
     print(f"{format_count(len(plan.samples), 'video')} of {run}, {plan.describe_cost()}")
-    if plan.left_out:
-        names = ", ".join(f"{name} ({cost:.1f})" for name, cost in plan.left_out.items())
-        total = math.ceil(plan.cost + sum(plan.left_out.values()))
-        print(f"left out by --max-cost: {names}; --max-cost {total} runs all")
+    if left_out := plan.describe_left_out("--max-cost"):
+        print(f"left out by --max-cost: {left_out}")
     for video_id, reason in plan.errors.items():
         print(f"left out: {video_id}: {reason}", file=sys.stderr)
 

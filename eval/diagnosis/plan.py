@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
@@ -46,17 +47,18 @@ class Plan:
     errors: Mapping[str, str]
     """Videos that have no diagnosis, with the reasons."""
 
-    @property
-    def cost(self) -> float:
-        """The estimated cost of all."""
-        return self.base_cost + self.experiment_cost
-
     def describe_cost(self) -> str:
         """Return the estimated cost in words."""
         return (
-            f"about {self.cost:.1f} runs: the run again, its chain of corrections and its gold pass "
-            f"{self.base_cost:.1f}, experiments {self.experiment_cost:.1f}"
+            f"about {self.base_cost + self.experiment_cost:.1f} runs: the run again, its chain of corrections and its "
+            f"gold pass {self.base_cost:.1f}, experiments {self.experiment_cost:.1f}"
         )
+
+    def describe_left_out(self, limit: str) -> str:
+        """Return the experiments over the budget with their costs, then the ``limit`` with which none is over it."""
+        names = ", ".join(f"{name} ({cost:.1f})" for name, cost in self.left_out.items())
+        total = math.ceil(self.base_cost + self.experiment_cost + sum(self.left_out.values()))
+        return f"{names}; {limit} {total} runs all" if names else ""
 
 
 def make_plan(

@@ -32,5 +32,5 @@ export function nextTab(player, by = 1) {
 export function openWhatIf(player) {
   player.video.pause();
   openTab(player, "what_if");
-  player.find("what_if").querySelector("select")?.focus();
+  player.find("what_if").querySelector("button")?.focus();
 }

@@ -4,93 +4,43 @@
 import { createButton, createNode, setStatus } from "../dom/dom.js";
 import { countText, frameAt, stateAt } from "../state/data.js";
 import { canFail } from "../state/stops.js";
-import { hasSignal } from "../state/policy.js";
 import { DECISIONS } from "../state/signals.js";
 import { compareFailures } from "./failure_changes.js";
 
-const STATES = ["not_started", "in_progress", "completed"];
-const CONTEXTS = ["refresh", "drop-all", "drop-middle", "sink-window", "summarize-and-drop", "none"];
-const WHERE = ["from here", "from the start"];
 const text = (value) => JSON.stringify(value);
-const number = (value) => String(Number(value));
+const seconds = (value) => Number(value.toFixed(3));
+const OF_REST = "  # from here on; with time 0 from the start";
 
-// The kinds of changes: their words, the fields for (data, frame), each with its label, its value or choices, and the
-// lines of the change by the values of the fields.
-const KINDS = [
-  {
-    words: "set a step's state",
-    fields: ({ steps, bands }, frame) => [
-      ["step", steps.map(({ id }) => id)],
-      ["state", STATES, STATES[Math.min(2, stateAt(bands.model[0] ?? [], frame) + 1)]],
-      ["read", ["at the next prompt", "now, in a new context"]],
-    ],
-    lines: ([step, state, when]) => [
-      `state: {${step}: ${state}}`,
-      ...(when.startsWith("now") ? ["refresh: true"] : []),
-    ],
+// The kinds of changes: the lines of one at a frame, to be edited, which take their values from the moment.
+const KINDS = {
+  state: ({ steps, bands }, frame) => {
+    const at = steps.findIndex(
+        (_, step) => stateAt(bands.reference[step] ?? [], frame) !== stateAt(bands.model[step] ?? [], frame),
+      ),
+      step = Math.max(0, at);
+    const state = ["not_started", "in_progress", "completed"][stateAt(bands.reference[step] ?? [], frame) ?? 2];
+    return [`state: {${steps[step]?.id ?? "S1"}: ${state}}`, "refresh: true  # read now, not in the next prompt"];
   },
-  {
-    words: "write updates",
-    fields: (data, frame) => [["updates", referenceTexts(data, frame, "update").join(", ") || "S1->complete"]],
-    lines: ([updates]) => [`updates: [${updates.split(",").map((update) => text(update.trim()))}]`],
-  },
-  { words: "delete the updates", lines: () => ["updates: []"] },
-  {
-    words: "write a message",
-    fields: (data, frame) => [["message", referenceTexts(data, frame, "assistant").at(-1) ?? ""]],
-    lines: ([message]) => [`message: ${text(message)}`],
-  },
-  { words: "delete the message", lines: () => ["message: null"] },
-  { words: "ask", fields: () => [["question", "What is next?"]], lines: ([question]) => [`ask: ${text(question)}`] },
-  {
-    words: "freeze the picture",
-    fields: (data, frame) => [["until, s", Math.min(data.times[frame] + 2, data.reached).toFixed(1)]],
-    lines: ([until]) => [`freeze: ${number(until)}`],
-  },
-  {
-    words: "swap two pictures",
-    fields: (data, frame) => [["with that of, s", (data.times[frame + 1] ?? data.times[frame - 1] ?? 0).toFixed(1)]],
-    lines: ([other]) => [`swap: ${number(other)}`],
-  },
-  {
-    words: "another goal",
-    fields: ({ task }) => [WHERE, ["goal", task.goal]],
-    lines: ([, goal]) => [`goal: ${text(goal)}`],
-  },
-  {
-    words: "other words or order of the steps",
-    fields: ({ steps }) => [WHERE, ["steps", steps.map(({ id, name }) => `${id}: ${name}`).join("\n")]],
-    lines: ([, steps]) => ["steps:", ...listLines(steps).map((step) => `  - ${text(step)}`)],
-  },
-  {
-    words: "thresholds",
-    fields: ({ thresholds, policy }) => [
-      WHERE,
-      ...DECISIONS.filter((name) => hasSignal(policy, name)).map((name) => [name, String(thresholds[name] ?? 0.5)]),
-    ],
-    lines: ([, ...values], { policy }) => {
-      const names = DECISIONS.filter((name) => hasSignal(policy, name));
-      return [`settings: {${names.map((name, at) => `${name}_threshold: ${number(values[at])}`).join(", ")}}`];
-    },
-  },
-  {
-    words: "context strategy",
-    fields: () => [WHERE, ["strategy", CONTEXTS]],
-    lines: ([, strategy]) => [`settings: {context_strategy: ${strategy}}`],
-  },
-  {
-    words: "first line of the prompt",
-    fields: () => [WHERE, ["system prompt", "Be brief."]],
-    lines: ([, prompt]) => [`settings: {system_prompt: ${text(prompt)}}`],
-  },
-];
+  update: (data, frame) => [`updates: [${textsAt(data, frame, "update", ["S1->complete"]).map(text)}]`],
+  "no update": () => ["updates: []"],
+  message: (data, frame) => [`message: ${text(textsAt(data, frame, "assistant", ["Good."]).at(-1))}`],
+  silence: () => ["message: null"],
+  ask: () => [`ask: ${text("What is next?")}`],
+  freeze: ({ times, reached }, frame) => [`freeze: ${seconds(Math.min(times[frame] + 2, reached))}  # until then`],
+  "swap pictures": ({ times }, frame) => [`swap: ${seconds(times[frame + 1] ?? times[frame - 1])}`],
+  goal: ({ task }) => [`goal: ${text(task.goal)}${OF_REST}`],
+  steps: ({ steps }) => [`steps:${OF_REST}`, ...steps.map(({ id, name }) => `  - ${text(`${id}: ${name}`)}`)],
+  thresholds: ({ thresholds }) => [
+    `settings:${OF_REST}`,
+    ...DECISIONS.map((name) => `  ${name}_threshold: ${thresholds[name] ?? 0.5}`),
+  ],
+  context: () => ["settings: {context_strategy: drop-all}", "# refresh, drop-all, drop-middle, sink-window or none"],
+  prompt: () => [`settings: {system_prompt: ${text("Be brief.")}}${OF_REST}`],
+};
 
-function listLines(words) {
-  return words.split("\n").filter((line) => line.trim());
-}
-
-function referenceTexts(data, frame, role) {
-  return data.references.filter((turn) => turn.role === role && turn.frame === frame).map((turn) => turn.text);
+function textsAt(data, frame, role, otherwise) {
+  const found = data.references.filter((turn) => turn.role === role && turn.frame === frame);
+  return found.length ? found.map((turn) => turn.text) : otherwise;
 }
 
 // The reason why the shown run cannot be changed; "" if it can. Imported and recorded runs have no model.
@@ -105,80 +55,42 @@ function whyNoBranch(player) {
 
 export function drawWhatIf(player) {
   const { data, whatIf } = player,
-    panel = player.find("what_if"),
     why = whyNoBranch(player);
-  if (why) return panel.replaceChildren(createNode("p", "ss-dim", why));
+  if (why) return player.find("what_if").replaceChildren(createNode("p", "ss-dim", why));
   if (whatIf.run !== data.run) Object.assign(whatIf, { run: data.run, draft: data.branch?.changes ?? "" });
-  const draft = createNode("textarea", "ss-changes-text", "", {
+  const rowsOf = () => Math.min(12, Math.max(4, whatIf.draft.split("\n").length));
+  const draft = createNode("textarea", "ss-draft", "", {
     value: whatIf.draft,
-    rows: Math.min(12, Math.max(4, whatIf.draft.split("\n").length)),
+    rows: rowsOf(),
     spellcheck: false,
     placeholder: "no changes yet; a file of stepscope run --branch can be pasted here",
     ariaLabel: "Changes as YAML",
-    oninput: ({ target }) => (whatIf.draft = target.value),
+    oninput: () => (whatIf.draft = draft.value),
   });
+  const add = (name) => {
+    const frame = frameAt(data, player.video.time),
+      [first, ...lines] = [`time: ${seconds(data.times[frame])}`, ...KINDS[name](data, frame)],
+      entry = [`- ${first}`, ...lines.map((line) => `  ${line}`)].join("\n");
+    whatIf.draft = draft.value = [whatIf.draft.trimEnd(), entry].filter(Boolean).join("\n");
+    draft.rows = rowsOf();
+  };
   const copy = () =>
     navigator.clipboard.writeText(whatIf.draft).then(
       () => setStatus(player, "Copied: stepscope run --branch FILE takes these changes."),
       () => draft.select(), // the browser forbids the clipboard
     );
-  const title = "Make the run again with these changes; it is compared with the run that is shown now";
-  panel.replaceChildren(
-    ...drawForm(player, draft),
-    draft,
-    createNode("p", "ss-line", [
-      createButton("ss-branch-run", "Run from here", () => runBranch(player), { title }),
-      createButton("", "copy YAML", copy),
-      createButton("", "clear", () => ((whatIf.draft = draft.value = ""), draft.focus())),
-    ]),
-    drawTree(player),
-  );
-}
-
-// The form of one change at the playhead, which is added to the text.
-function drawForm(player, draft) {
-  const { data, whatIf } = player,
-    frame = frameAt(data, player.video.time);
-  const kind = createNode("select", "", "", { ariaLabel: "Change" });
-  kind.append(...KINDS.map(({ words }, value) => createNode("option", "", words, { value })));
-  kind.value = whatIf.kind;
-  const fields = createNode("span", "ss-fields");
-  const draw = () => {
-    whatIf.kind = Number(kind.value);
-    fields.replaceChildren(...(KINDS[whatIf.kind].fields?.(data, frame) ?? []).map(drawField));
-  };
-  const add = () => {
-    const { fields: hasFields, lines } = KINDS[whatIf.kind],
-      values = [...fields.querySelectorAll("select, input, textarea")].map(({ value }) => value),
-      at = frameAt(data, player.video.time),
-      time = hasFields?.(data, at)[0] === WHERE && values[0] === WHERE[1] ? 0 : data.times[at],
-      [first, ...others] = [`time: ${Number(time.toFixed(3))}`, ...lines(values, data)];
-    const entry = [`- ${first}`, ...others.map((line) => `  ${line}`)].join("\n");
-    whatIf.draft = draft.value = [whatIf.draft.trimEnd(), entry].filter(Boolean).join("\n");
-    draft.rows = Math.min(12, Math.max(4, whatIf.draft.split("\n").length));
-  };
-  kind.onchange = draw;
-  draw();
-  return [
-    createNode("p", "ss-line", [createNode("span", "ss-dim", "at the playhead"), kind]),
-    createNode("p", "ss-line", [fields, createButton("", "add", add)]),
-  ];
-}
-
-function drawField(field) {
-  if (field === WHERE) return drawChoice("from", WHERE);
-  const [label, value, chosen] = field;
-  if (Array.isArray(value)) return drawChoice(label, value, chosen);
-  const tag = label === "steps" ? "textarea" : "input",
-    properties = { value, ariaLabel: label, title: label, autocomplete: "off" };
-  return createNode(tag, "", "", tag === "textarea" ? { ...properties, rows: 4 } : properties);
-}
-
-function drawChoice(ariaLabel, choices, chosen = choices[0]) {
-  const box = createNode("select", "", "", { ariaLabel, title: ariaLabel });
-  box.append(...choices.map((choice) => createNode("option", "", choice.replace("_", " "), { value: choice })));
-  box.value = chosen;
-  return box;
+  const kinds = Object.keys(KINDS).map((name) => createButton("", name, () => add(name)));
+  player
+    .find("what_if")
+    .replaceChildren(
+      createNode("p", "ss-line", [createNode("span", "ss-dim", "at the playhead"), ...kinds]),
+      draft,
+      createNode("p", "ss-line", [
+        createButton("ss-branch-run", "Run from here", () => runBranch(player)),
+        createButton("", "copy YAML", copy),
+      ]),
+      drawTree(player),
+    );
 }
 
 function runBranch(player) {

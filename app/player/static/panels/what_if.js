@@ -58,7 +58,7 @@ export function drawWhatIf(player) {
     why = whyNoBranch(player);
   if (why) return player.find("what_if").replaceChildren(createNode("p", "ss-dim", why));
   if (whatIf.run !== data.run) Object.assign(whatIf, { run: data.run, draft: data.branch?.changes ?? "" });
-  const rowsOf = () => Math.min(12, Math.max(4, whatIf.draft.split("\n").length));
+  const rowsOf = () => Math.min(12, Math.max(3, whatIf.draft.split("\n").length));
   const draft = createNode("textarea", "ss-draft", "", {
     value: whatIf.draft,
     rows: rowsOf(),

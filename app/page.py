@@ -36,14 +36,14 @@ def build_page(context: AppContext, batches: BatchContext, reviews: ReviewContex
         gr.Button("◐", elem_id="theme", size="sm")  # dom/theme.js switches the theme
         with gr.Tabs(elem_id="rooms") as tabs:
             with make_tab("Player", tab_id="player") as player_tab:
-                tab = make_player_tab(context, reviews, tabs, **states)
+                tab = make_player_tab(context, batches, reviews, tabs, **states)
             live_tab = make_tab("Live", tab_id="live") if context.remote is None else None
             if context.remote is None:
                 with make_tab("Chat", tab_id="chat"):
                     make_chat_tab(context)
             batch_tab = make_tab("Batch", tab_id="batch")
             review_tab = make_tab("Reviews", tab_id="reviews")
-        wire_player(context, reviews, tab)
+        wire_player(context, batches, reviews, tab)
         ends = wire_runs(context, batches, tab, page=page)
         tab.view.run.player.shown(
             None, None, list(tab.view.thresholds), js=READ_THRESHOLDS_JS, api_visibility="private"

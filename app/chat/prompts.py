@@ -139,6 +139,8 @@ def _run_of(context: AppContext, live: LiveRun | None) -> Run:
         raise ValueError("there is no run to ask about; press Run and wait for its first frames")
     if run.model_digest != context.checkpoint.digest:
         raise ValueError("this run was made with a different checkpoint, which cannot be asked here")
+    if run.branch is not None:
+        raise ValueError("this run is a branch: ask in its tab What if, beside the video")
     return run
 
 

@@ -28,6 +28,8 @@ MAX_FRAMES: Final = 200_000
 """Maximum number of frames over all kept runs, about 100 MB of outputs."""
 NO_RUN: Final = "none"
 """The parameter ``run`` of a bundled video's reference that is shown without a run."""
+MAX_LINKED_CHANGES: Final = 1500
+"""Most characters of the changes of a branch in an address."""
 UrlParams = Mapping[str, str]
 
 
@@ -51,6 +53,8 @@ def run_url_params(run: Run, other: Run | None = None) -> UrlParams:
     ``other`` is the saved run below it. Of two saved runs, ``saved`` is A and ``other`` is B; ``above`` names the upper
     one. With other thresholds the upper run is not a saved one; ``other`` is then the lower run, A or B.
     """
+    if run.branch is not None:
+        return {**run_url_params(run.branch.root), **_branch_params(run)}
     first, second = (other, run) if other is not None and run.name and run.letter == "B" else (run, other)
     return _add_lower(_params_of(first), second, above=run)
 
@@ -69,6 +73,12 @@ def _params_of(run: Run) -> UrlParams:
     }
 
 
+def _branch_params(run: Run) -> UrlParams:
+    """Return the parameter of the changes of a branch; none if they are too long for an address."""
+    changes = "" if run.branch is None else run.branch.changes
+    return {"branch": changes} if 0 < len(changes) <= MAX_LINKED_CHANGES else {}
+
+
 def _add_lower(params: UrlParams, lower: Run | None, *, above: Run) -> UrlParams:
     """Return the parameters with those of the lower of two runs of a video."""
     if lower is None or "video" not in params:
@@ -81,6 +91,9 @@ def link_params(run: Run, other: Run | None = None) -> UrlParams | None:
 
     ``other`` is as in ``run_url_params``.
     """
+    if run.branch is not None:
+        link, changes = link_params(run.branch.root), _branch_params(run)
+        return {**link, **run_url_params(run.branch.root), **changes} if link and changes else None
     if other is not None and run.name:
         return run_url_params(run, other)
     link = _link_params(run)
@@ -98,7 +111,7 @@ def _link_params(run: Run) -> UrlParams | None:
 
 def has_own_task(run: Run) -> bool:
     """Return whether a run has the original task of its bundled video, so that any server can reproduce it."""
-    return run.clip.is_bundled and _has_task_of_sample(run)
+    return run.branch is None and run.clip.is_bundled and _has_task_of_sample(run)
 
 
 def _has_task_of_sample(run: Run) -> bool:

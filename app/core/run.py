@@ -88,6 +88,17 @@ class Kept:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Branch:
+    """The run that a branch differs from, and how; see ``app.player.branches``."""
+
+    root: "Run"
+    changes: str
+    """Text of a file of ``stepscope run --branch``."""
+    name: str = ""
+    """The changes in words."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
     """A run, finished or not."""
 
@@ -116,6 +127,8 @@ class Run:
     """Checkpoint, device, versions and text encoder, with the keys of ``run.json``."""
     kept: Kept | None = None
     """Of a run that was read from a folder; see ``is_kept``."""
+    branch: Branch | None = None
+    """Of a *what if*; None for a plain run."""
 
     @property
     def is_kept(self) -> bool:
@@ -179,7 +192,14 @@ class Run:
         settings = {**self.settings, "model_digest": self.model_digest, "config": config}
         if self.task.questions:
             settings["asked_in_run"] = describe_questions(self.task.questions)
+        if self.branch is not None:
+            settings["asked_in_run"] = f"what if {self.branch.name}"
         return Provenance.of_settings(self.name or self.digest, settings)
+
+    def before_first_frame(self, *, task: Task, settings: Mapping[str, Any]) -> "Run":
+        """Return this run with another task, to be streamed by the page, which has these settings."""
+        unknown: dict[str, Any] = {"outputs": (), "name": "", "kept_as": "", "letter": "", "live": None}
+        return replace(self, task=task, settings=settings, is_finished=False, **unknown)
 
     def with_letter_beside(self, other: "Run | None") -> "Run":
         """Return the run with the letter, A or B, that the run below it lacks; without a letter if it is alone."""
@@ -190,9 +210,11 @@ class Run:
         """Return the end of a sentence about the run shown below this one, with both letters; empty without one."""
         if other is None:
             return ""
-        names = sorted((run.letter, run.name or "this run") for run in (self, other))
+        names = sorted(
+            (run.letter, run.name or (run.branch and run.branch.name) or "this run") for run in (self, other)
+        )
         letters = ", ".join(f"{letter} is {name}" for letter, name in names)
-        return f"; the lanes of the run {other.name} are below. {letters}"
+        return f"; the lanes of {f'the run {other.name}' if other.name else other.letter} are below. {letters}"
 
     @property
     def digest(self) -> str:
@@ -205,6 +227,8 @@ class Run:
         changed = asdict(self.config.frame_by_frame()).items()
         settings = {name: value for name, value in changed if value != defaults[name]}
         source = [self.model_digest, self.clip.video_id, asdict(self.task), settings]
+        if self.branch is not None:
+            source = [self.branch.root.digest, self.branch.changes]
         return hashlib.sha256(json.dumps(source, default=dict, sort_keys=True).encode()).hexdigest()[:12]
 
 
@@ -285,7 +309,8 @@ def write_content(path: Path, run: Run, content: str) -> None:
     elif content == "outputs.jsonl":
         write_outputs(path, run.outputs)
     elif content == "provenance.json":
-        task = asdict(run.task)
-        write_json(path, {"video_id": run.clip.video_id, **asdict(run.provenance), "digest": run.digest, "task": task})
+        branch = {} if run.branch is None else {"root": run.branch.root.digest, "changes": run.branch.changes}
+        origin = {"video_id": run.clip.video_id, **asdict(run.provenance), "digest": run.digest, **branch}
+        write_json(path, {**origin, "task": asdict(run.task)})
     else:
         raise ValueError(f"there is no export {content!r}; choose one of {', '.join(RUN_FILES)}")

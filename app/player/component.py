@@ -28,6 +28,7 @@ STATIC: Final = Path(__file__).parent / "static"
 MODULES: Final = Modules.read(STATIC)
 EVENTS: Final = (
     "against",
+    "explain_frame",
     "export_figure",
     "export_run",
     "find_kind",
@@ -40,6 +41,7 @@ EVENTS: Final = (
     "step_settle",
     "step_videos",
     "thresholds",
+    "what_if",
 )
 """Names of the player's events, which ``make_player`` describes."""
 STYLES: Final = ("stage.css", "player.css")
@@ -84,9 +86,11 @@ def make_player(
     - ``export_figure``: the format and look of a figure of the visible range; see ``app.player.downloads``.
     - ``find_kind``: the kind of failure to search in all videos of a run (``kind``, ``run``).
     - ``inspect_frame``: the frame to inspect (``frame``), answered by the patch ``inspection``.
+    - ``explain_frame``: the frame whose decision needs evidence (``frame``), answered by the patch ``evidence``.
     - ``publish_story``: opens *Publish* with the story of the browser.
     - ``step_search``, ``step_settle``, ``step_videos``: the next (``by`` 1) or previous (-1) entry of a list to open.
     - ``open_tabs``: the page's ``tab``, and its ``view`` or None, to which Back leads.
+    - ``what_if``: makes or shows a branch; see ``app.player.what_if``.
     - ``next_video``: the video after which the next one of a queue is opened (``video_id``, ``run``, ``reviewer``).
     """
 
@@ -134,6 +138,7 @@ _numbers = count()
 def patch_player(
     *,
     inspection: Mapping[str, Any] | None = None,
+    evidence: Mapping[str, Any] | None = None,
     turn: Mapping[str, Any] | None = None,
     thresholds: Mapping[str, Any] | None = None,
 ) -> Any:
@@ -141,11 +146,12 @@ def patch_player(
 
     Args:
         inspection: The prompt and tokens of a frame; see ``app.player.inspection``.
+        evidence: The evidence of the run; see ``app.player.inspection``.
         turn: A turn for the player's form of the reference: ``as``, ``text`` and ``time_s``.
         thresholds: Thresholds to preview and then run: ``speak`` and ``update`` as far as they are set, and ``used``
             with the name of a ``run`` and the thresholds of its named ``signals``.
     """
-    sent = {"inspection": inspection, "turn": turn, "thresholds": thresholds}
+    sent = {"inspection": inspection, "evidence": evidence, "turn": turn, "thresholds": thresholds}
     known = {name: value for name, value in sent.items() if value is not None}
     return gr.HTML(patch=to_json({"number": next(_numbers), **known}))  # without a number, an equal one would be none
 

@@ -1,19 +1,32 @@
-"""Inspection of one frame of the displayed run: the prompt, and the tokens with their log-probabilities."""
+"""Inspection of one frame of the displayed run: prompt, tokens with log-probabilities, and evidence on request."""
 
-from dataclasses import asdict
-from typing import Any
+from collections import deque
+from dataclasses import asdict, replace
+from typing import Any, Final
 
 import gradio as gr
 
 from stepscope.app.controls.widgets import read_event
+from stepscope.app.core.batch_context import BatchContext
 from stepscope.app.core.plan import StreamPlan
+from stepscope.app.core.run import Kept, Run
+from stepscope.app.core.saved import BUNDLED_NAME
 from stepscope.app.formatting import as_sentence
+from stepscope.app.player.branches import make_recording
 from stepscope.app.window.context import AppContext
 from stepscope.app.window.live_run import LiveRun
+from stepscope.app.window.reasons import pack_evidence
 from stepscope.engine.errors import EngineError
 from stepscope.engine.inspection import FrameInspection
 from stepscope.engine.io.files import replace_surrogates
 from stepscope.engine.plurals import format_count
+from stepscope.engine.records import is_same
+from stepscope.engine.replay import Recording
+from stepscope.eval.data.samples import Sample
+from stepscope.eval.diagnosis.evidence import explain_frame as find_evidence
+from stepscope.eval.diagnosis.evidence import keep_evidence
+
+_FORGOTTEN: Final = "the context of this branch is no longer kept; press Run from here again in What if"
 
 
 def inspect_run(context: AppContext, live: LiveRun | None, event: gr.EventData) -> dict[str, Any]:
@@ -21,24 +34,77 @@ def inspect_run(context: AppContext, live: LiveRun | None, event: gr.EventData) 
 
     The fields are ``run``, ``frame``, and either ``error`` or the fields of ``pack_inspection``.
     """
-    run = live.run if live is not None else None
-    frame = read_event(event, "frame")
-    key = {"run": run.digest if run is not None else "", "frame": frame if isinstance(frame, int) else None}
+    key = _read_key(live, event)
     try:
-        if live is None or run is None or not run.outputs or live.increments is not None:
-            raise ValueError("there is no finished run to inspect; press Run and wait until it ends")
-        if not isinstance(frame, int) or not 0 <= frame < len(run.outputs):
-            raise ValueError(f"there is no such frame; the run has {format_count(len(run.outputs), 'frame')}")
+        live, run, frame = _find_frame(live, key["frame"])
         if live.recording is not None and tuple(live.recording.outputs) == run.outputs:
             found = live.recording.inspect(frame)
         elif run.model_digest != context.checkpoint.digest:
             raise ValueError("this run was made with a different checkpoint: its tokens cannot be inspected here")
+        elif run.branch is not None:
+            raise ValueError(_FORGOTTEN)
         else:
             plan = StreamPlan(clip=run.clip, task=run.task, config=run.config, num_frames=frame + 1)
             found = context.inspect(plan, run.outputs)
     except (EngineError, ValueError) as error:
         return {**key, "error": as_sentence(error)}
     return {**key, **pack_inspection(found)}
+
+
+def explain_frame(
+    context: AppContext, batches: BatchContext, live: LiveRun | None, event: gr.EventData
+) -> dict[str, Any]:
+    """Return the evidence of the run as JSON values, with that for the decision at the event's ``frame``, or an error.
+
+    It is kept with the run, and of a run in a folder also in ``VIDEO.evidence.json``.
+    """
+    key = _read_key(live, event)
+    try:
+        live, run, frame = _find_frame(live, key["frame"])
+        recording = _find_recording(context, live, run)
+        if not is_same(recording.outputs[frame], run.outputs[frame]):
+            raise ValueError("the model decides otherwise here than in this run; run it again on this device")
+        clip = run.clip
+        bare = Sample(video_id=clip.video_id, fps=run.config.fps, num_frames=clip.num_frames, start_s=clip.start_s)
+        sample = clip.sample or replace(bare, has_reference=False)
+        found = find_evidence(recording, replace(sample, video_path=clip.path), frame)
+        kept = run.kept if run.kept is not None and run.is_kept else Kept(digest=run.digest)
+        others = (one for one in kept.evidence if one.frame_index != frame)
+        evidence = tuple(sorted((*others, found), key=lambda one: one.frame_index))
+        if run.name not in ("", BUNDLED_NAME) and clip.sample is not None:
+            keep_evidence(batches.folder(run.name), clip.sample, found)
+        live.run = replace(run, kept=replace(kept, evidence=evidence))
+    except (EngineError, ValueError, OSError) as error:
+        return {**key, "error": as_sentence(error)}
+    return {**key, "decisions": pack_evidence(live.run)}
+
+
+def _read_key(live: LiveRun | None, event: gr.EventData) -> dict[str, Any]:
+    """Return the run and the frame that an answer to an event names."""
+    frame = read_event(event, "frame")
+    digest = live.run.digest if live is not None and live.run is not None else ""
+    return {"run": digest, "frame": frame if isinstance(frame, int) else None}
+
+
+def _find_frame(live: LiveRun | None, frame: int | None) -> tuple[LiveRun, Run, int]:
+    if live is None or live.run is None or not live.run.outputs or live.increments is not None:
+        raise ValueError("there is no finished run to inspect; press Run and wait until it ends")
+    if frame is None or not 0 <= frame < len(live.run.outputs):
+        raise ValueError(f"there is no such frame; the run has {format_count(len(live.run.outputs), 'frame')}")
+    return live, live.run, frame
+
+
+def _find_recording(context: AppContext, live: LiveRun, run: Run) -> Recording:
+    """Return the recording of a finished run, which is made again unless it is kept."""
+    if live.recording is not None and tuple(live.recording.outputs) == run.outputs:
+        return live.recording
+    if run.branch is not None:
+        raise ValueError(_FORGOTTEN)
+    recording = make_recording(context, run)
+    live.recording = recording
+    deque(recording.run(), maxlen=0)
+    context.recordings.keep(live)
+    return recording
 
 
 def pack_inspection(found: FrameInspection) -> dict[str, Any]:

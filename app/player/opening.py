@@ -18,6 +18,7 @@ from stepscope.app.core.run import PAGE_SCORING, Run
 from stepscope.app.core.saved import read_saved_run
 from stepscope.app.core.videos import Clip, find_split_clip, sample_clip
 from stepscope.app.formatting import as_sentence, format_clock
+from stepscope.app.player.branches import plan_branch
 from stepscope.app.player.views import (
     Buttons,
     ClipView,
@@ -33,7 +34,7 @@ from stepscope.app.player.views import (
 from stepscope.app.server.identity import current_visitor, share_upload
 from stepscope.app.window.context import AppContext
 from stepscope.app.window.landing import FIRST, STAY, WORST, Destination
-from stepscope.app.window.live_run import LiveRun
+from stepscope.app.window.live_run import LiveRun, PlannedBranch
 from stepscope.engine.config import read_threshold
 from stepscope.engine.control.task import Task
 from stepscope.engine.errors import EngineError
@@ -274,6 +275,25 @@ def _scoring_words(batches: BatchContext, run: Run) -> str:
 
 
 def open_link(
+    context: AppContext, batches: BatchContext, live: LiveRun | None, chosen: str | None, link: Mapping[str, str]
+) -> PlayerView:
+    """Show the run of a link, and queue its ``branch``, which has its changes as text."""
+    view = _open_link(context, batches, live, chosen, link)
+    opened, changes = view.buttons.live, link.get("branch")
+    if not changes or not isinstance(opened, LiveRun):
+        return view
+    if opened.run is None:  # it has to be made first
+        opened.branch = PlannedBranch(changes=changes)
+        return view
+    try:
+        plan = plan_branch(context, opened.run, changes)
+    except ValueError as error:
+        status = status_line(f"The link cannot be opened whole: {as_sentence(error)}", is_problem=True)
+        return view._replace(run=view.run._replace(status=status))
+    return view._replace(buttons=show_running_buttons(LiveRun(run=opened.run, branch=plan)))
+
+
+def _open_link(
     context: AppContext, batches: BatchContext, live: LiveRun | None, chosen: str | None, link: Mapping[str, str]
 ) -> PlayerView:
     """Show the moment of a link: a saved run, or two, a reference without a run, or a run as ``open_page`` does.

@@ -70,16 +70,9 @@ def _plan(context: AppContext, live: LiveRun | None, question: str, frame: int) 
     run = live.run
     if run.model_digest != context.checkpoint.digest:
         raise ValueError("this run was made with a different checkpoint, which cannot be asked here")
+    if run.branch is not None:
+        raise ValueError("this run is a branch: ask in its tab What if")
     turn = UserTurn(time_s=min(frame, len(run.outputs) - 1) / run.config.fps, text=question)
-    again = replace(
-        run,
-        task=replace(run.task, questions=(*run.task.questions, turn)),
-        outputs=(),
-        name="",
-        kept_as="",
-        letter="",
-        live=None,
-        is_finished=False,
-        settings=context.settings,
-    )
+    task = replace(run.task, questions=(*run.task.questions, turn))
+    again = run.before_first_frame(task=task, settings=context.settings)
     return PlannedQuestion(turn=turn, run=again, num_frames=len(run.outputs), recording=live.recording)

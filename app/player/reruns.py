@@ -59,6 +59,9 @@ def request_thresholds(context: AppContext, live: LiveRun | None, event: gr.Even
     if live.run.model_digest != context.checkpoint.digest:
         problem = "this run was made with a different checkpoint"
         return RequestView(_refuse(context, live, live.run, problem))
+    if live.run.branch is not None and requested != live.run.thresholds:
+        problem = "this run is a branch: change its thresholds in the tab What if"
+        return RequestView(_refuse(context, live, live.run, problem))
     if requested == live.run.thresholds:
         return RequestView(show_status(f"The run already has these thresholds: {_words(live.run, requested)}."))
     return RequestView(show_status(f"Waiting to run again with {_words(live.run, requested)}."), rerun=True)

@@ -16,9 +16,10 @@ from stepscope.app.controls.run_inputs import read_strategy
 from stepscope.app.controls.widgets import Pace, read_event
 from stepscope.app.core.plan import StreamPlan, read_features, stream_plan
 from stepscope.app.core.references import digest_reference
-from stepscope.app.core.run import Run, TaskText
+from stepscope.app.core.run import Run, TaskText, analyze_run
 from stepscope.app.core.videos import Clip
 from stepscope.app.formatting import as_sentence, format_rate
+from stepscope.app.player.branches import begin_branch, can_record
 from stepscope.app.player.views import UNCHANGED, RunView, show_run, show_running, show_status
 from stepscope.app.review_store.store import read_review
 from stepscope.app.server.identity import signed_in, typed_name
@@ -38,8 +39,6 @@ from stepscope.eval.data.samples import Sample
 
 STATUS_INTERVAL_S = 1.0
 """Minimum time between updates of the status line and progress bar: each one triggers a layout of the whole page."""
-MAX_RECORDED_VALUES = 2**26
-"""Maximum frame-feature values in a recording, 256 MB; without a recording, re-runs encode the video again."""
 
 
 def stream_run(
@@ -64,6 +63,8 @@ def stream_run(
     try:
         if live.question is not None:
             live.run = live.question.run
+        elif live.branch is not None and live.run is not None:
+            pass  # the branch of a run that is shown
         elif clip is not None:
             requested = live.requested or Thresholds(
                 speak=read_threshold(speak_threshold, "speak"), update=read_threshold(update_threshold, "update")
@@ -73,6 +74,10 @@ def stream_run(
             live.run = context.prepare_run(clip, typed_task, requested, strategy=chosen).with_letter_beside(live.other)
         else:
             raise ValueError("there is no video; choose a bundled one or upload one, then press Run")
+        if live.branch is not None:
+            yield from begin_branch(context, live, live.branch)
+            if live.is_cancelled:
+                return
         context.recent.keep_run(live.run)  # a reload while it streams starts it again
         is_unscored = clip is not None and clip.sample is not None and live.run.clip.sample is None
         yield from _stream_frames(context, live, live.run, is_unscored=is_unscored)
@@ -129,9 +134,12 @@ def _stream_frames(context: AppContext, live: LiveRun, run: Run, *, is_unscored:
     def add_damage(warning: str) -> None:
         damages.append(as_sentence(warning))
 
-    asked = live.asked = AskedQuestions(fps=run.config.fps)
+    asked = AskedQuestions(fps=run.config.fps)
+    live.asked = asked if live.branch is None else None  # the questions of a branch are changes
     # The stream stays registered until the whole run is shown: the player may still fetch the last frames.
-    increments = context.streams.begin(run, user_turns=asked.turns)
+    beside = analyze_run(live.other, context.encode) if live.branch is not None and live.other is not None else None
+    other = (live.other, beside.judged) if beside is not None else None
+    increments = context.streams.begin(run, user_turns=asked.turns, other=other)
     outputs = _begin_outputs(context, live, run, asked, increments, add_damage)
     began = time.perf_counter()
     yield from _show_progress(context, live, run, outputs, increments)
@@ -158,13 +166,14 @@ def _stream_frames(context: AppContext, live: LiveRun, run: Run, *, is_unscored:
         messages.append(context.untrained_silence)
     if is_unscored:
         messages.append("No scores: the steps differ from those of the reference.")
+    is_new = bool(run.clip.content_digest) and run.branch is None  # a bundled one is at its failure already
     yield show_run(
         run,
         " ".join(messages),
         encode=context.encode,
         is_problem=bool(problems),
         other=live.other,
-        destination=FIRST_FROM_START if run.clip.content_digest else STAY,  # a bundled one is there
+        destination=FIRST_FROM_START if is_new else STAY,
     )
 
 
@@ -186,9 +195,12 @@ def _begin_outputs(
         num_frames=num_frames,
         max_duration_s=context.max_duration_s,
     )
+    if live.branch is not None:
+        assert live.recording is not None
+        return live.recording.run(increments.show_text)
     if question is not None and question.recording is not None:
         live.recording = question.recording.with_question(question.turn, asked=asked)
-    elif _can_record(context, run):
+    elif can_record(context, run):
         features = read_features(context.checkpoint, plan, on_damage)
         live.recording = Recording(context.checkpoint, features, task=run.task, config=run.config, asked=asked)
     elif context.remote is not None:
@@ -219,14 +231,6 @@ def _show_progress(
         asked = () if live.asked is None else tuple(live.asked.turns)
         task = replace(run.task, questions=(*run.task.questions, *asked))
         live.run, live.increments = replace(run, task=task, outputs=reached), None
-
-
-def _can_record(context: AppContext, run: Run) -> bool:
-    """Return whether the frame features of a run are in this process, and small enough for a recording."""
-    if context.remote is not None:
-        return False
-    model = context.checkpoint.model
-    return run.clip.num_frames * model.count_frame_tokens(*run.clip.size) * model.feature_dim <= MAX_RECORDED_VALUES
 
 
 def read_corrected(reviews: ReviewContext, sample: Sample, event: gr.EventData, request: gr.Request) -> CorrectedSample:

@@ -21,13 +21,15 @@ from stepscope.app.player import handlers, opening, reruns, streaming
 from stepscope.app.player.ask import AskPanel, make_ask_panel
 from stepscope.app.player.component import make_player, patch_player
 from stepscope.app.player.downloads import export_figure, export_run
-from stepscope.app.player.inspection import inspect_run
+from stepscope.app.player.explaining import make_explain_panel
+from stepscope.app.player.inspection import explain_frame, inspect_run
 from stepscope.app.player.proposals import propose_steps
 from stepscope.app.player.questions import wire_question
 from stepscope.app.player.reruns import RequestView
 from stepscope.app.player.review import answer
 from stepscope.app.player.upload_panel import make_chooser
 from stepscope.app.player.views import Buttons, ClipView, PlayerView, RunView, SliderThresholds
+from stepscope.app.player.what_if import queue_branch
 from stepscope.app.window.context import AppContext, ReviewContext
 from stepscope.engine.model.hub.prompt import HubPrompt
 
@@ -77,6 +79,7 @@ class PlayerTab:
 
 def make_player_tab(
     context: AppContext,
+    batches: BatchContext,
     reviews: ReviewContext,
     tabs: gr.Tabs,
     *,
@@ -116,7 +119,7 @@ def make_player_tab(
             calibration = gr.HTML(elem_id="calibration", padding=False)
             strategy = make_context_choice(context.config, elem_id="context")
         with gr.Column(scale=11, min_width=640, elem_classes="work", elem_id="study"):
-            video, run_view = _make_stage(context, reviews, status)
+            video, run_view = _make_stage(context, batches, reviews, status, live)
             asking = None  # on ZeroGPU, as the model keeps nothing between two calls
             if context.remote is None:
                 asking = make_ask_panel(context, live=live, video=video, player=run_view.player, user_turns=user_turns)
@@ -140,7 +143,9 @@ def make_player_tab(
     return PlayerTab(view=view, uploads=uploads, asking=asking, propose=propose, calibration=calibrating)
 
 
-def _make_stage(context: AppContext, reviews: ReviewContext, status: gr.HTML) -> tuple[Any, RunView]:
+def _make_stage(
+    context: AppContext, batches: BatchContext, reviews: ReviewContext, status: gr.HTML, live: gr.State
+) -> tuple[Any, RunView]:
     """Lay out the video and its run; return the ``gr.Video`` and the components of the run."""
     with gr.Column(elem_id="shown_run"):
         progress = gr.HTML(elem_id="progress", padding=False)
@@ -156,10 +161,13 @@ def _make_stage(context: AppContext, reviews: ReviewContext, status: gr.HTML) ->
                 model_digest=context.checkpoint.digest,
             )
         scores = gr.HTML(elem_id="scores", padding=False)
-    return video, RunView(status=status, progress=progress, player=player, scores=scores)
+        view = RunView(status=status, progress=progress, player=player, scores=scores)
+        if context.remote is None:
+            make_explain_panel(context, batches, live, view)
+    return video, view
 
 
-def wire_player(context: AppContext, reviews: ReviewContext, tab: PlayerTab) -> None:
+def wire_player(context: AppContext, batches: BatchContext, reviews: ReviewContext, tab: PlayerTab) -> None:
     """Wire the requests of the player's script."""
     live, player = tab.view.buttons.live, tab.view.run.player
     each: dict[str, Any] = {"trigger_mode": "multiple"}  # else Gradio leaves out an event while another one runs
@@ -172,8 +180,12 @@ def wire_player(context: AppContext, reviews: ReviewContext, tab: PlayerTab) -> 
     def inspect(live: Any, event: gr.EventData) -> Any:
         return patch_player(inspection=inspect_run(context, live, event))
 
+    def explain(live: Any, event: gr.EventData) -> Any:
+        return patch_player(evidence=explain_frame(context, batches, live, event))
+
     options = {**widgets.MODEL_QUEUE, "show_progress": "hidden", **each}
     widgets.wire(player.inspect_frame, inspect, live, player, **options)
+    widgets.wire(player.explain_frame, explain, live, player, **options)
 
 
 def wire_runs(context: AppContext, batches: BatchContext, tab: PlayerTab, *, page: gr.Blocks) -> dict[str, Any]:
@@ -196,6 +208,8 @@ def wire_runs(context: AppContext, batches: BatchContext, tab: PlayerTab, *, pag
     tab.view.clip.chosen.select(None, None, None, js=FORGET_TASK_JS, api_visibility="private")
     queue = partial(handlers.queue_run, context)
     queued = [opened, widgets.wire_first(buttons.run.click, queue, tab.run_inputs, tab.view, **queues_run)]
+    branch, player = partial(queue_branch, context), tab.view.run.player
+    queued += [widgets.wire_first(player.what_if, branch, live, tab.view, trigger_mode="multiple", **queues_run)]
     page.unload(release_recording)
     clip = tab.view.clip
     proposed = (clip.steps, tab.view.run.status)

@@ -199,7 +199,7 @@ def show_running(clip: Clip, increments: StreamIncrements, *, rate: float | None
 
 def show_rerunning(run: Run, done: int, action: str) -> RunView:
     """Return the progress of a re-run; the previous run stays visible until it is done."""
-    total = len(run.outputs)
+    total = len(run.outputs) or run.clip.num_frames
     return show_status(f"{action}: {done} of {format_count(total, 'frame')}.")._replace(progress=_bar(done, total))
 
 

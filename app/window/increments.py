@@ -9,7 +9,7 @@ import json
 import secrets
 from bisect import bisect_left
 from collections.abc import Sequence
-from typing import Final
+from typing import Any, Final
 from weakref import WeakValueDictionary
 
 from stepscope.app.core.run import Run
@@ -19,6 +19,7 @@ from stepscope.engine.dialogue import STATES, initial_state
 from stepscope.engine.io.files import to_json
 from stepscope.engine.live.output_log import OutputLog
 from stepscope.engine.records import FrameOutput, UserTurn, frame_at
+from stepscope.eval.metrics.matched_video import JudgedVideo
 from stepscope.eval.runs.folder import read_signal_specs
 
 MAX_FRAMES: Final = 4096
@@ -29,18 +30,24 @@ class StreamIncrements:
     """The outputs of a streaming run. One thread adds outputs; any thread may read increments."""
 
     def __init__(
-        self, run: Run, *, outputs: list[FrameOutput] | OutputLog | None = None, user_turns: Sequence[UserTurn] = ()
+        self,
+        run: Run,
+        *,
+        outputs: list[FrameOutput] | OutputLog | None = None,
+        user_turns: Sequence[UserTurn] = (),
+        other: tuple[Run, JudgedVideo | None] | None = None,
     ) -> None:
         """Start with ``run``, which has no outputs.
 
         The list of ``user_turns`` has the questions that are asked meanwhile, and grows. A live session gives its
-        ``outputs``, which it may keep in a file; the player then follows the latest frame.
+        ``outputs``, which it may keep in a file; the player then follows the latest frame. ``other`` is the run below.
         """
         self.stream = secrets.token_urlsafe(16)
         """Unguessable id of the stream, sent only to its window."""
         self.outputs = list[FrameOutput]() if outputs is None else outputs
         self.text_progress: TextProgress | None = None
-        self._head: payload.Packed = json.loads(payload.pack_run(run)) | ({} if outputs is None else {"is_live": True})
+        packed: payload.Packed = json.loads(payload.pack_run(run, other=other))
+        self._head = packed | ({} if outputs is None else {"is_live": True})
         self._specs = read_signal_specs(run.settings)
         self._user_turns = user_turns
         self._fps = run.config.fps
@@ -125,11 +132,9 @@ class ActiveStreams:
         """Start without streams."""
         self._streams = WeakValueDictionary[str, StreamIncrements]()
 
-    def begin(
-        self, run: Run, *, outputs: list[FrameOutput] | OutputLog | None = None, user_turns: Sequence[UserTurn] = ()
-    ) -> StreamIncrements:
-        """Register and return the increments of a new run; see ``StreamIncrements``."""
-        increments = StreamIncrements(run, outputs=outputs, user_turns=user_turns)
+    def begin(self, run: Run, **options: Any) -> StreamIncrements:
+        """Register and return the increments of a new run; the options are those of ``StreamIncrements``."""
+        increments = StreamIncrements(run, **options)
         self._streams[increments.stream] = increments
         return increments
 

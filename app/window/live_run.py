@@ -54,6 +54,17 @@ class PlannedQuestion:
 
 
 @dataclass(slots=True, kw_only=True)
+class PlannedBranch:
+    """A branch of a run, with its changes as text; see ``app.player.branches``."""
+
+    changes: str
+    beside: Run | None = None
+    """The run that is shown below it, by default the run that it differs from."""
+    recording: Recording | None = None
+    """The recording of the run that it differs from, once that is made again."""
+
+
+@dataclass(slots=True, kw_only=True)
 class LiveRun(Cancellable):
     """The run of a window, from the click on Run to its end. The streaming thread updates it."""
 
@@ -72,6 +83,8 @@ class LiveRun(Cancellable):
     """The questions that were asked while it streams; None before it starts."""
     question: PlannedQuestion | None = None
     """The question to an earlier run that this run answers; None for a run of its own."""
+    branch: PlannedBranch | None = None
+    """The branch to make of ``run``, or the one that it is."""
     ticket: int = 0
     """Number of the latest request, counted by the window."""
 
@@ -81,6 +94,12 @@ class LiveRun(Cancellable):
         live = cls(run=run, other=other, recording=recording, is_started=True)
         live.ended.set()
         return live
+
+    def drop_recordings(self) -> None:
+        """Release the memory of its recordings."""
+        self.recording = None
+        if self.branch is not None:
+            self.branch.recording = None
 
 
 DEFAULT_BUDGET_BYTES = 4 * 2**30
@@ -115,11 +134,11 @@ class RecordingCache:
             while sum(size for _, size in self._kept.values()) > self._budget_bytes:
                 _, (oldest, _) = self._kept.popitem(last=False)
                 if (window := oldest()) is not None:
-                    window.recording = None
+                    window.drop_recordings()
 
     def release(self, live: LiveRun) -> None:
         """Drop the recording of a window that was closed."""
-        live.recording = None
+        live.drop_recordings()
         self.keep(live)
 
     def _drop_closed(self) -> None:

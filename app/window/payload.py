@@ -65,7 +65,7 @@ def expected_frames(sample: Sample) -> dict[str, list[int]]:
 def _band(states: Sequence[tuple[int, Mapping[str, str]]], step_id: str) -> Band:
     band: Band = []
     for frame, state in states:
-        number = STATES.index(state[step_id])
+        number = STATES.index(state.get(step_id, STATES[0]))  # a branch may get other steps later
         if not band or band[-1][1] != number:
             band.append((frame, number))
     return band
@@ -144,6 +144,11 @@ def _pack(run: Run, judged: JudgedVideo | None, *, other: Run | None = None) -> 
         "run_name": run.name,
         "kept_run": (run.name or run.kept_as) if run.is_finished else "",
         "letter": run.letter,
+        **(
+            {"branch": {"name": run.branch.name, "changes": run.branch.changes, "root": run.branch.root.digest}}
+            if run.branch
+            else {}
+        ),
         "origin": {"summary": run.provenance.summary, "rows": run.provenance.rows()},
         "link": link_params(run, other),
         "place": run_url_params(run, other),

@@ -68,12 +68,23 @@ def pack_evidence(run: Run) -> list[Packed]:
     return [_pack_decision(evidence, names) for evidence in (run.kept.evidence if run.is_kept and run.kept else ())]
 
 
-def _find_video(run: Run, failures: Sequence[Failure]) -> tuple[DiagnosedVideo | None, str]:
-    """Return the diagnosis of a run, or None and a sentence with the reason."""
+def explain_unrepeatable(run: Run, model_digest: str | None = None) -> str:
+    """Return why a run cannot be made again, by the model of the page if its digest is given; empty if it can."""
     if run.settings.get("recorded") is not None or "imported" in run.settings or not run.model_digest:
         made = "imported" if "imported" in run.settings else "recorded"
-        return None, f"Why is not known: this run was {made}, so its model cannot be run again here."
-    if run.kept is None or not run.is_kept:
+        return f"this run was {made}, so its model cannot be run again here"
+    if model_digest not in (None, run.model_digest):
+        return "this run was made with a different checkpoint, which cannot be run again here"
+    return ""
+
+
+def _find_video(run: Run, failures: Sequence[Failure]) -> tuple[DiagnosedVideo | None, str]:
+    """Return the diagnosis of a run, or None and a sentence with the reason."""
+    if run.branch is not None:
+        return None, ""
+    if why := explain_unrepeatable(run):
+        return None, f"Why is not known: {why}."
+    if run.kept is None or not run.is_kept or not (run.name or run.kept_as):
         return None, "Not diagnosed: this run is in no folder. Start it in Batch, then run `stepscope explain` on it."
     video = run.kept.video
     if video is None:
@@ -218,10 +229,24 @@ def _pack_decision(evidence: Evidence, names: Mapping[str, Step]) -> Packed:
             "picture difference": _round(frame.difference for frame in evidence.frames),
             "random weights": _round(frame.random_log_odds for frame in evidence.frames),
         },
+        **_pack_patches(evidence),
+        "texts": [[one.change, one.text, *_round((one.log_odds, one.random_log_odds))] for one in evidence.texts],
         "fewest": fewest,
         "words": f"Evidence for {_describe_decision(evidence, names)}: log-odds {evidence.log_odds:+.1f}; {kept}.",
         "no_proof": _NO_PROOF,
     }
+
+
+def _pack_patches(evidence: Evidence) -> Packed:
+    """Return the signed values of the patches of a picture by series, row by row; nothing without any."""
+    if evidence.patches_frame is None:
+        return {}
+    series = {
+        "log-odds": _round(one.log_odds for one in evidence.patches),
+        "picture difference": _round(one.difference for one in evidence.patches),
+        "random weights": _round(one.random_log_odds for one in evidence.patches),
+    }
+    return {"patches": {"frame": evidence.patches_frame, "series": series}}
 
 
 def _round(values: Iterable[float | None]) -> list[float | None]:

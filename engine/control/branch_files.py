@@ -28,15 +28,15 @@ from pathlib import Path
 from typing import Any, Final
 
 from stepscope.engine.config import StreamConfig
-from stepscope.engine.config_files import parse_yaml, read_yaml
+from stepscope.engine.config_files import read_yaml
 from stepscope.engine.control.intervention import ForcedTurn, Intervention, force_outputs
 from stepscope.engine.control.task import Task
 from stepscope.engine.dialogue import STATES, parse_steps, parse_update
 from stepscope.engine.io.json_records import short_repr
 from stepscope.engine.records import FrameOutput, UserTurn, frame_at
 
-_KEYS: Final = ("time", "state", "refresh", "message", "updates", "ask", "freeze", "swap", "goal", "steps", "settings")
-_ACTS: Final = _KEYS[1:]
+_ACTS: Final = ("state", "refresh", "message", "updates", "ask", "freeze", "swap", "goal", "steps", "settings")
+BRANCH_KEYS: Final = ("time", *_ACTS)
 
 
 def read_branch(
@@ -46,13 +46,8 @@ def read_branch(
 
     Raises ``ValueError`` naming the file, the change and the key.
     """
-    content = read_yaml(path, keys=_KEYS)
+    content = read_yaml(path, keys=BRANCH_KEYS)
     return make_branch(content, name=str(path), task=task, config=config, num_frames=num_frames, outputs=outputs)
-
-
-def parse_branch(text: str) -> Any:
-    """Return the content of a file for ``make_branch``. Raises ``ValueError`` if it is no YAML."""
-    return parse_yaml(text, name="the changes", keys=_KEYS)
 
 
 def make_branch(
@@ -87,8 +82,8 @@ class _Change:
     def __init__(self, values: Any, task: Task, config: StreamConfig, num_frames: int) -> None:
         if not isinstance(values, dict) or not values.keys() & set(_ACTS):
             raise ValueError(f"must map one of {', '.join(_ACTS)} to a value; got {short_repr(values)}")
-        if unknown := sorted(str(key) for key in values if key not in _KEYS):
-            raise ValueError(f"{unknown[0]} is not one of {', '.join(_KEYS)}")
+        if unknown := sorted(str(key) for key in values if key not in BRANCH_KEYS):
+            raise ValueError(f"{unknown[0]} is not one of {', '.join(BRANCH_KEYS)}")
         self._values, self._task, self._config, self._num_frames = values, task, config, num_frames
         self._frame = self._read_frame("time", values.get("time", 0))
 

@@ -140,14 +140,9 @@ def _format_largest(values: Sequence[tuple[float, str]]) -> str:
 
 def _print_plan(run: Path, plan: Plan) -> None:
     """Print the estimated cost, and what it leaves out."""
-    total = plan.base_cost + plan.experiment_cost
-    print(
-        f"{format_count(len(plan.samples), 'video')} of {run}, about {total:.1f} runs: the run again, its chain of "
-        f"corrections and its gold pass {plan.base_cost:.1f}, experiments {plan.experiment_cost:.1f}"
-    )
-    if plan.left_out:
-        names = ", ".join(f"{name} ({cost:.1f})" for name, cost in plan.left_out.items())
-        print(f"left out by --max-cost: {names}; --max-cost {math.ceil(total + sum(plan.left_out.values()))} runs all")
+    print(f"{format_count(len(plan.samples), 'video')} of {run}, {plan.describe_cost()}")
+    if left_out := plan.describe_left_out("--max-cost"):
+        print(f"left out by --max-cost: {left_out}")
     for video_id, reason in plan.errors.items():
         print(f"left out: {video_id}: {reason}", file=sys.stderr)
 

@@ -93,17 +93,10 @@ def explain_decisions(
     Raises as ``run_batch``, ``FolderRefusedError`` for a folder that is being written, ``ValueError`` for an invalid
     file, and ``OSError``.
     """
-    folder = RunFolder(run)
-    settings = folder.settings() or {}
+    folder, pending = RunFolder(run), dict[str, list[int]]()
     with lock_folder(run):
-        files, pending = dict[str, EvidenceFile](), dict[str, list[int]]()
         for sample, frames in decisions:
-            path = evidence_path(run, sample.video_id)
-            origin = {name: str(settings.get(name) or "") for name in ("model_digest", "heads_digest")}
-            empty = EvidenceFile(source=digest_sample(sample), **origin, decisions=())
-            found = read_evidence(path) if path.exists() else empty
-            files[sample.video_id] = found = found if replace(found, decisions=()) == empty else empty
-            known = {one.frame_index: one for one in found.decisions if one.frame_index in frames}
+            known = {one.frame_index: one for one in _read_kept(run, sample).decisions if one.frame_index in frames}
             for frame, evidence in known.items():
                 yield ExplainedDecision(video_id=sample.video_id, frame=frame, evidence=evidence)
             missing = sorted({*frames} - {*known})
@@ -127,9 +120,7 @@ def explain_decisions(
                 reason = "the model decides otherwise here than in the run folder; run it again on this device"
                 yield replace(decision, evidence=None, error=reason)
             else:
-                written = sorted((*files[video_id].decisions, decision.evidence), key=lambda one: one.frame_index)
-                files[video_id] = replace(files[video_id], decisions=tuple(written))
-                write_evidence(evidence_path(run, video_id), files[video_id])
+                _keep(run, samples[video_id], decision.evidence)
                 yield decision
 
 
@@ -159,6 +150,28 @@ def _run(work: EvidenceConfig, samples: Sequence[Sample], devices: str) -> Gener
                 video_id, error = event.record.video_id, event.record.error
                 frames = work.frames[video_id]
                 yield from (ExplainedDecision(video_id=video_id, frame=frame, error=error) for frame in frames)
+
+
+def keep_evidence(run: Path, sample: Sample, found: Evidence) -> None:
+    """Write the evidence for one decision into a run folder. Raises as ``explain_decisions``."""
+    with lock_folder(run):
+        _keep(run, sample, found)
+
+
+def _keep(run: Path, sample: Sample, found: Evidence) -> None:
+    kept = _read_kept(run, sample)
+    known = {one.frame_index: one for one in (*kept.decisions, found)}
+    decisions = tuple(known[frame] for frame in sorted(known))
+    write_evidence(evidence_path(run, sample.video_id), replace(kept, decisions=decisions))
+
+
+def _read_kept(run: Path, sample: Sample) -> EvidenceFile:
+    """Return the evidence in a run folder for a video, without decisions of another sample or model."""
+    path, settings = evidence_path(run, sample.video_id), RunFolder(run).settings() or {}
+    origin = {name: str(settings.get(name) or "") for name in ("model_digest", "heads_digest")}
+    empty = EvidenceFile(source=digest_sample(sample), **origin, decisions=())
+    found = read_evidence(path) if path.exists() else empty
+    return found if replace(found, decisions=()) == empty else empty
 
 
 def choose_target(output: FrameOutput, sample: Sample, *, has_updates: bool) -> Target | Contrast | None:
@@ -197,16 +210,30 @@ def _explain_video(
         return
     for frame in frames[bisect_left(frames, len(outputs)) :]:
         yield ExplainedDecision(video_id=sample.video_id, frame=frame, error=f"it has {len(outputs)} frames now")
-    options: dict[str, Any] = {"random_model": random_model}
     for frame, pictures in _read_pictures(checkpoint, sample, [frame for frame in frames if frame < len(outputs)]):
         decision = ExplainedDecision(video_id=sample.video_id, frame=frame, output=outputs[frame])
-        target = choose_target(outputs[frame], sample, has_updates=config.policy.has_updates)
-        if pictures:
-            options |= {"pictures": pictures, "patches_frame": "strongest"}
         try:
-            yield replace(decision, evidence=explain_decision(recording, frame, target=target, **options))
+            yield replace(decision, evidence=_explain_frame(recording, sample, frame, pictures, random_model))
         except (EngineError, ValueError) as error:
             yield replace(decision, error=str(error))
+
+
+def explain_frame(recording: Recording, sample: Sample, frame: int) -> Evidence:
+    """Return the evidence for the decision at a frame of a finished run, with its patches if it has a video.
+
+    Raises as ``explain_decision``.
+    """
+    pictures = dict(_read_pictures(recording.checkpoint, sample, [frame])).get(frame, {})
+    return _explain_frame(recording, sample, frame, pictures, None)
+
+
+def _explain_frame(
+    recording: Recording, sample: Sample, frame: int, pictures: Pictures, random_model: VisionLanguageModel | None
+) -> Evidence:
+    has_updates = recording.config.policy.has_updates
+    target = choose_target(recording.outputs[frame], sample, has_updates=has_updates)
+    options: dict[str, Any] = {"pictures": pictures, "patches_frame": "strongest"} if pictures else {}
+    return explain_decision(recording, frame, target=target, random_model=random_model, **options)
 
 
 def _read_pictures(checkpoint: Checkpoint, sample: Sample, frames: Sequence[int]) -> Iterator[tuple[int, Pictures]]:

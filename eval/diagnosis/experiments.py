@@ -14,7 +14,7 @@ from random import Random
 from typing import Any, Final, Literal, get_args
 
 from stepscope.engine.config import StreamConfig
-from stepscope.engine.config_files import read_yaml
+from stepscope.engine.config_files import parse_yaml, read_yaml
 from stepscope.engine.dialogue import parse_update
 from stepscope.engine.io.json_records import short_repr
 from stepscope.eval.data.samples import Sample
@@ -37,6 +37,7 @@ NOTHING: Final = 1e-9
 """A move of the thresholds that changes no decision, apart from exact ties."""
 SYSTEM_PROMPT: Final = "You watch a video of a task and help with its steps as they are done."
 _SECTION_KEYS: Final = ("goal", "steps")
+_FILE_KEYS: Final = (*_SECTION_KEYS, *(field.name for field in fields(StreamConfig)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,22 +135,32 @@ def read_experiments(path: Path) -> tuple[Experiment, ...]:
     old name), and any settings of a stream apart from ``fps``, such as ``system_prompt``. Raises ``ValueError`` naming
     the key.
     """
-    content = read_yaml(path, keys=(*_SECTION_KEYS, *(field.name for field in fields(StreamConfig))))
+    return _make_experiments(read_yaml(path, keys=_FILE_KEYS), name=str(path))
+
+
+def parse_experiments(text: str) -> tuple[Experiment, ...]:
+    """Return the experiments of the text of a file, as ``read_experiments``; none for an empty text."""
+    if not text.strip():
+        return ()
+    return _make_experiments(parse_yaml(text, name="the experiments", keys=_FILE_KEYS), name="the experiments")
+
+
+def _make_experiments(content: Any, *, name: str) -> tuple[Experiment, ...]:
     if not isinstance(content, dict) or not content:
-        raise ValueError(f"{path} must map names of experiments to their changes; got {short_repr(content)}")
+        raise ValueError(f"{name} must map names of experiments to their changes; got {short_repr(content)}")
     found = list[Experiment]()
-    for name, change in content.items():
-        place = f"{path}: {name}"
+    for title, change in content.items():
+        place = f"{name}: {title}"
         if not isinstance(change, dict) or not change:
             raise ValueError(f"{place} must map goal, steps or settings to values; got {short_repr(change)}")
         _check_change(place, change)
-        found.append(Experiment(name=str(name), kind="own", vary=partial(_change, change)))
+        found.append(Experiment(name=str(title), kind="own", vary=partial(_change, change)))
         mixed = {key: _mix_value(change[key]) for key in ("goal", "steps", "system_prompt") if key in change}
         if mixed:
             placebo = partial(_change, {**change, **mixed})
-            found.append(Experiment(name=f"{name}, words mixed", kind="own", vary=placebo, is_placebo=True))
+            found.append(Experiment(name=f"{title}, words mixed", kind="own", vary=placebo, is_placebo=True))
     if len({experiment.name for experiment in (*found, *list_experiments())}) < len(found) + len(list_experiments()):
-        raise ValueError(f"{path}: an experiment has the name of another one; rename it")
+        raise ValueError(f"{name}: an experiment has the name of another one; rename it")
     return tuple(found)
 
 

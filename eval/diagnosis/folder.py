@@ -16,6 +16,7 @@ from pydantic import BaseModel, ConfigDict
 
 from stepscope.engine.io.files import atomic_write, replace_nan, to_json, write_csv
 from stepscope.engine.io.json_records import read_record
+from stepscope.engine.model.checkpoint import Checkpoint
 from stepscope.eval.data.samples import Sample
 from stepscope.eval.diagnosis.classes import Diagnosis, classify
 from stepscope.eval.diagnosis.plan import Plan
@@ -59,8 +60,12 @@ def find_stale(run: Path, plan: Plan) -> str:
     return describe_changes(changed, found.settings, plain)
 
 
-def diagnose_run(run: Path, plan: Plan, *, devices: str = "auto") -> Generator[str | VideoDiagnosis]:
+def diagnose_run(
+    run: Path, plan: Plan, *, devices: str = "auto", checkpoint: Checkpoint | None = None
+) -> Generator[str | VideoDiagnosis]:
     """Diagnose the videos of a plan, and write ``diagnosis.json`` after each; ``devices`` are those of ``run_batch``.
+
+    A ``checkpoint`` that is loaded diagnoses them in this process, in place of devices.
 
     Yields what is done next, and each video that has ended; those that are kept come first.
 
@@ -74,7 +79,7 @@ def diagnose_run(run: Path, plan: Plan, *, devices: str = "auto") -> Generator[s
         for video_id in samples.keys() & kept.keys():
             yield kept[video_id]
         pending = [sample for video_id, sample in samples.items() if video_id not in kept]
-        with closing(_diagnose(plan, pending, devices)) as events:
+        with closing(_diagnose(plan, pending, devices, checkpoint)) as events:
             for event in events:
                 if isinstance(event, VideoResult):
                     video = _finish(event, folder, samples[event.record.video_id])
@@ -88,13 +93,15 @@ def diagnose_run(run: Path, plan: Plan, *, devices: str = "auto") -> Generator[s
         update_roots(run, {video.video_id: len(video.roots) for video in found.videos})
 
 
-def _diagnose(plan: Plan, samples: Sequence[Sample], devices: str) -> Generator[str | VideoResult]:
+def _diagnose(
+    plan: Plan, samples: Sequence[Sample], devices: str, checkpoint: Checkpoint | None
+) -> Generator[str | VideoResult]:
     """Diagnose videos in this process on one device, on several or on a cluster by workers; yield what is done."""
     if not samples:
         return
     specs = [] if is_cluster(devices) else parse_devices(devices)
-    if len(specs) == 1:
-        checkpoint = load_checkpoint(plan.work, specs[0])
+    if checkpoint is not None or len(specs) == 1:
+        checkpoint = checkpoint or load_checkpoint(plan.work, specs[0])
         encode = import_encoder(plan.work.scoring.text_encoder).encode
         for sample in samples:
             yield from diagnose_sample(checkpoint, plan.work, sample, encode)

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
@@ -45,6 +46,19 @@ class Plan:
     experiment_cost: float
     errors: Mapping[str, str]
     """Videos that have no diagnosis, with the reasons."""
+
+    def describe_cost(self) -> str:
+        """Return the estimated cost in words."""
+        return (
+            f"about {self.base_cost + self.experiment_cost:.1f} runs: the run again, its chain of corrections and its "
+            f"gold pass {self.base_cost:.1f}, experiments {self.experiment_cost:.1f}"
+        )
+
+    def describe_left_out(self, limit: str) -> str:
+        """Return the experiments over the budget with their costs, then the ``limit`` with which none is over it."""
+        names = ", ".join(f"{name} ({cost:.1f})" for name, cost in self.left_out.items())
+        total = math.ceil(self.base_cost + self.experiment_cost + sum(self.left_out.values()))
+        return f"{names}; {limit} {total} runs all" if names else ""
 
 
 def make_plan(
@@ -149,6 +163,8 @@ def _keep_known(
     known, names = set(found.get("experiments", ())), {experiment.name for experiment in chosen}
     remedy = f"delete {run / DIAGNOSIS_FILE} to begin again"
     if found.get("own") != own_digest and (found.get("own") or is_one):
+        if not found.get("own"):
+            raise ValueError(f"the diagnosis in {run} has no experiments of a file; explain all videos with them")
         raise ValueError(
             f"the diagnosis in {run} has other experiments of a file; name that --experiments, or {remedy}"
         )

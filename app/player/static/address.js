@@ -10,7 +10,7 @@ import { seek } from "./clock/playhead.js";
 import { setStatus, showTurns } from "./dom/dom.js";
 import { openTab, tabNames } from "./panels/tabs.js";
 
-const RUN_KEYS = ["video", "upload", "split", "run", "saved", "other", "above", "speak", "update", "context"];
+const RUN_KEYS = ["video", "upload", "split", "run", "saved", "other", "above", "speak", "update", "context", "branch"];
 const TAB_KEYS = ["tab", "view", "shown", "against", "search", "beside"];
 const ADDRESS_KEYS = [...RUN_KEYS, "t", "event", "score", ...TAB_KEYS];
 const VIEWS = { batch: "batch_views", reviews: "review_views" }; // the tabs of a tab, by their element id
@@ -183,7 +183,8 @@ function momentLink(player) {
   const link = new URL(location.pathname, location.origin),
     event = selectedEvent(player),
     t = player.video.time.toFixed(2);
-  const values = { ...player.data.link, run: player.data.run, t, ...player.data.thresholds, ...keptPreview(player) };
+  const { link: place, run, thresholds, branch } = player.data,
+    values = { ...(branch ? {} : { run, ...thresholds }), ...place, t, ...keptPreview(player) };
   if (event) values.event = event;
   if (player.review.wantsCorrected) values.score = "corrected";
   for (const key in values) link.searchParams.set(key, values[key]);
@@ -192,7 +193,8 @@ function momentLink(player) {
 
 export async function copyLink(player) {
   const refusal =
-    "No link: it can lead only to uploads, saved runs, and videos of a split with the task that belongs to them.";
+    "No link: it can lead only to uploads, saved runs, and videos of a split with the task that belongs to them, " +
+    "and to branches of these with at most 1,500 characters of changes.";
   if (!player.data.link) return setStatus(player, refusal);
   const link = momentLink(player);
   try {

@@ -17,7 +17,7 @@ import { clearRegion, setLoop, setRegion } from "./playback/region.js";
 import { toggleSpeech } from "./clock/speech.js";
 import { goToUnreviewed, splitPair, stepEvent } from "./playback/selection.js";
 import { addMoment } from "./panels/story.js";
-import { nextTab, openTab } from "./panels/tabs.js";
+import { nextTab, openTab, openWhatIf } from "./panels/tabs.js";
 import { startTour } from "./panels/tour.js";
 
 const KEYS = [
@@ -40,6 +40,7 @@ const KEYS = [
   ["H", "inspect", "prompt and tokens of this frame; Esc closes them"],
   ["/", "ask", "ask about this moment"],
   [";", "speech", "speak the model's responses during playback, or be silent again"],
+  ["%", "whatIf", "what if: change the run at the playhead, and run it from here"],
   ["C", "nextCaptions", "captions: model, reference, none"],
   ["T", "nextTab", "transcript, review, precision and recall, or story"],
   ["Y", "copyLink", "copy a link to this moment"],
@@ -72,7 +73,7 @@ const TYPING_MS = 700; // where E has no text to edit, letters that follow it at
 function keyRows(player) {
   const { can_run, can_review, verdicts } = player.settings,
     [[verdictKeys, verdictNames, words], ...otherKeys] = REVIEW_KEYS,
-    ofModel = ["inspect", "ask", "speech", "addMoment"];
+    ofModel = ["inspect", "ask", "speech", "whatIf", "addMoment"];
   const keys = KEYS.filter(([, names]) => can_run || !ofModel.includes(names)),
     reviewKeys = [[verdictKeys, verdictNames, words + verdicts.join(", ")], ...otherKeys];
   return can_review ? [...keys.slice(0, -1), ...reviewKeys, keys.at(-1)] : keys;
@@ -136,6 +137,7 @@ const commands = {
   inspect: openInspection,
   ask: focusQuestion,
   speech: toggleSpeech,
+  whatIf: openWhatIf,
   help: showHelp,
   previousEvent: (player) => stepEvent(player, -1),
   nextEvent: (player) => stepEvent(player, 1),

@@ -11,11 +11,12 @@ import { Receiver, withTimeout } from "./state/increments.js";
 import { Player } from "./state/player.js";
 import { drawCurves } from "./panels/curves.js";
 import { dragTurn } from "./review/drag.js";
-import { mountInspection, receiveInspection } from "./panels/inspection.js";
+import { mountInspection, receiveInspection, redrawInspection } from "./panels/inspection.js";
 import { currentEvent } from "./events/opinions.js";
 import { tick } from "./loop.js";
 import { PICTURE_S, requestTick, seek } from "./clock/playhead.js";
 import { mountSpeech } from "./clock/speech.js";
+import { receiveEvidence } from "./playback/evidence.js";
 import { mountPointer } from "./playback/pointer.js";
 import { Timeline } from "./timeline/timeline.js";
 import { mountProvenance } from "./panels/provenance.js";
@@ -56,7 +57,17 @@ const PARTS = [
 const PARTS_OF_PAGE = [mountAddress, mountThresholds, mountStory, mountTour, mountRun];
 
 // What the server sends besides runs, by its name in a patch.
-const PATCHES = { inspection: receiveInspection, turn: proposeTurn, thresholds: applyThresholds };
+const PATCHES = {
+  inspection: receiveInspection,
+  evidence: showEvidence,
+  turn: proposeTurn,
+  thresholds: applyThresholds,
+};
+
+function showEvidence(player, found) {
+  receiveEvidence(player, found);
+  redrawInspection(player);
+}
 
 function receivePatch(player, text) {
   const patch = text ? JSON.parse(text) : {};

@@ -7,6 +7,7 @@ import { layout, requestPaint, reveal, setView, updateCounts } from "./timeline/
 import { clockText, referenceWord } from "./state/data.js";
 import { createButton, createNode, focusedInput, setStatus, showTurns } from "./dom/dom.js";
 import { showChanges } from "./panels/failure_changes.js";
+import { drawWhatIf, keepBranch } from "./panels/what_if.js";
 import { closeInspection } from "./panels/inspection.js";
 import { scoreIfWanted } from "./state/layer.js";
 import { AVAILABLE_SCOPES, currentEvent, eventByKey, mergeOpinions, resetReview } from "./events/opinions.js";
@@ -53,6 +54,8 @@ function setRun(player, next, isSame) {
   markForeignRun(player);
   announceStudied(player);
   drawAnswer(player);
+  keepBranch(player);
+  if (player.tab === "what_if") drawWhatIf(player);
   if (!next) return clearRun(player);
   next.stops = findStops(next);
   for (const name of ["previousFailure", "nextFailure"])

@@ -5,12 +5,12 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from playwright.sync_api import Browser, Page
 
-from stepscope.app.player.inspection import inspect_run
+from stepscope.app.player.inspection import explain_frame, inspect_run
 from stepscope.app.window.context import AppContext
 from stepscope.app.window.live_run import LiveRun
 from stepscope.app.window.payload import pack_run
@@ -44,6 +44,23 @@ def test_a_run_that_cannot_be_followed_is_refused_in_a_sentence(context: AppCont
     assert "there is no finished run" in ask(context, None, 0)["error"]
     other = LiveRun.finished(replace(make_run(tmp_path), model_digest="other"))
     assert "made with a different checkpoint" in ask(context, other, 0)["error"]
+
+
+def test_the_evidence_for_a_decision_is_found_on_request_and_kept_with_its_run(context: AppContext) -> None:
+    live = run_through(context, context.bundled_videos.clips[0], speak_threshold=0.0)
+    assert live.run is not None
+    event: Any = SimpleNamespace(frame=4)
+    first, batches = explain_frame(context, cast(Any, None), live, event), cast(Any, None)
+    (decision,) = first["decisions"]
+    assert (first["run"], decision["frame"], decision["frames"][-1]) == (live.run.digest, 4, 4)
+    assert {len(values) for values in decision["patches"]["series"].values()} == {64}
+    assert {"line removed", "places swapped"} <= {change for change, *_ in decision["texts"]}
+    packed = json.loads(pack_run(live.run))
+    assert packed["evidence"] == first["decisions"]
+    again = explain_frame(context, batches, LiveRun.finished(live.run), SimpleNamespace(frame=2))  # type: ignore[arg-type]
+    assert [found["frame"] for found in again["decisions"]] == [2, 4], "without what the window keeps"
+    imported = LiveRun.finished(replace(live.run, settings={"imported": {}}))
+    assert "was imported, so its model" in explain_frame(context, batches, imported, event)["error"]
 
 
 @pytest.fixture(scope="module")

@@ -41,6 +41,6 @@ if __name__ == "__main__":
     with (
         patch("stepscope.app.core.plan.Streamer", ScriptedStreamer),
         patch("stepscope.app.core.plan.encode", _leave_alone),
-        patch("stepscope.app.player.streaming.MAX_RECORDED_VALUES", 0),
+        patch("stepscope.app.player.branches.MAX_RECORDED_VALUES", 0),
     ):
         sys.exit(main(sys.argv[1:]))

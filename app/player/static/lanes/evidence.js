@@ -53,7 +53,7 @@ export const evidence = defineLane({
 });
 
 // The height of the lane; the evidence and that of random weights have one, so that they can be compared.
-function highest({ series }, name) {
+export function highest({ series }, name) {
   const names = [name, ...(COMPARED.includes(name) ? COMPARED : [])];
   return Math.max(1e-6, ...names.flatMap((one) => series[one].map((value) => Math.abs(value ?? 0))));
 }

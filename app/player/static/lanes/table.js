@@ -16,7 +16,7 @@ const heading = defineLane({
   kind: "heading",
   height: 18,
   appliesTo: (run, isSecond, { isFigure }) => isSecond || (isFigure && run.other !== null),
-  rows: (run) => [{ label: `${run.letter}: ${run.run_name || "this run"}` }],
+  rows: (run) => [{ label: `${run.letter}: ${run.run_name || run.branch?.name || "this run"}` }],
   paintLabel: ({ pen, width }, row) => pen.fillText(fitText(pen, row.label, width - 20), 4, row.top + row.height / 2),
 });
 

@@ -61,13 +61,15 @@ export function showChanges(player, next) {
   const panel = player.find("changes");
   // it still streams
   if (next && (!next.events.length || !next.is_judged) && next.video_id === player.judgedRun?.video_id) return;
-  const before = player.judgedRun;
+  const before = next?.branch ? next.other : player.judgedRun; // a branch is compared with the run below it
   player.judgedRun = next && canFail(next) ? next : null;
   if (before === next) return;
   const isComparable =
     player.judgedRun &&
     before &&
-    ["video_id", "model", "task"].every((name) => JSON.stringify(before[name]) === JSON.stringify(next[name]));
+    (next.branch ? ["video_id"] : ["video_id", "model", "task"]).every(
+      (name) => JSON.stringify(before[name]) === JSON.stringify(next[name]),
+    );
   const isOpened = next?.kept_run && next.kept_run !== before?.kept_run; // another run was opened, and none compared
   const words = isComparable && !isOpened ? changeWords(before, next) : "";
   panel.hidden = !words;
@@ -77,6 +79,7 @@ export function showChanges(player, next) {
 
 // What differs between two runs, in words; "" if only their place on the page does.
 function changeWords(before, next) {
+  if (next.branch) return next.branch.name;
   const moved = DECISIONS.filter(
     (name) => hasSignal(next.policy, name) && before.thresholds[name] !== next.thresholds[name],
   );

@@ -1,6 +1,7 @@
 // The model's input at a frame, on request: the prompt of its context, and its tokens with log-probabilities.
 
 import { clockText, forgottenText, frameAt, probText, thresholdWords, timeOf } from "../state/data.js";
+import { evidenceAt, evidenceButton } from "../playback/evidence.js";
 import { createButton, createNode, setStatus } from "../dom/dom.js";
 
 // The highest value near a missed reference, and its time: of the probability, or of the first named signal that
@@ -94,18 +95,47 @@ function drawInspection(player, frame) {
     : found.error
       ? [createNode("p", "ss-failure", found.error)]
       : [drawPrompt(found), drawTokens(found)];
-  player.find("inspection").replaceChildren(createNode("header", "", [createNode("h3", "", title), close]), ...body);
+  const decision = evidenceAt(player.data, frame),
+    ask = !decision && found && !found.error && evidenceButton(player, frame);
+  if (found && decision) body[0] = drawPrompt(found, decision.texts);
+  player
+    .find("inspection")
+    .replaceChildren(createNode("header", "", [createNode("h3", "", title), ask, close]), ...body);
 }
 
-function drawPrompt({ first_frame, frame, forgotten, prompt, prompt_tokens }) {
+// The lines of the prompt in the colour of their evidence; its other texts are listed below.
+function drawPrompt({ first_frame, frame, forgotten, prompt, prompt_tokens }, texts = []) {
   const begun = first_frame === frame ? "this frame" : `frame ${first_frame + 1}`;
   const parts = [
     createNode("h4", "", `Prompt, ${prompt_tokens} tokens`),
     createNode("p", "ss-dim", `The context begins with it, before ${begun}.`),
     forgotten && createNode("p", "ss-dim", `The last cut: ${forgottenText(forgotten)}.`),
-    createNode("pre", "", prompt),
+    createNode(
+      "pre",
+      "",
+      prompt.split("\n").flatMap((line) => [drawLine(line, texts), "\n"]),
+    ),
+    ...texts
+      .filter(([change]) => change !== "line removed")
+      .map((found) => createNode("p", "ss-legend", textWords(found))),
   ];
   return createNode("section", "", parts, { tabIndex: 0, ariaLabel: "Prompt" });
+}
+
+function textWords([change, text, value, random]) {
+  const sign = (number) => `${number < 0 ? "−" : "+"}${Math.abs(number).toFixed(2)}`;
+  return `${change}: ${text}: log-odds ${sign(value)}, with random weights ${sign(random)}`;
+}
+
+function drawLine(line, texts) {
+  const found = texts.find(([change, text]) => change === "line removed" && line.trim().endsWith(text));
+  if (!found) return line;
+  const drawn = createNode("span", "", line, { title: textWords(found) }),
+    most = Math.max(...texts.map(([, , value]) => Math.abs(value))),
+    share = Math.round((60 * Math.abs(found[2])) / most);
+  const colour = found[2] < 0 ? "mismatched" : "speak";
+  drawn.style.background = `color-mix(in srgb, var(--ss-${colour}) ${share}%, transparent)`;
+  return drawn;
 }
 
 const LOG_P =
@@ -171,6 +201,10 @@ export function receiveInspection(player, found) {
   player.inspection.asked = null;
   player.inspection.found = found;
   if (player.find("inspection").open) drawInspection(player, found.frame);
+}
+
+export function redrawInspection(player) {
+  if (player.inspection.found && player.find("inspection").open) drawInspection(player, player.inspection.found.frame);
 }
 
 export function mountInspection(player) {

@@ -117,7 +117,8 @@ function saveStory() {
 }
 
 export function mountStory(player) {
-  for (const name of ["[data-tab=story]", "[data-do=addMoment]"]) player.root.querySelector(name).hidden = false;
+  for (const name of ["[data-tab=what_if]", "[data-tab=story]", "[data-do=addMoment]"])
+    player.root.querySelector(name).hidden = false;
   player.listen(window, "storage", ({ key }) => {
     if (key === "stepscope:story" && player.tab === "story") drawStory(player);
   });

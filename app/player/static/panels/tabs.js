@@ -3,10 +3,11 @@
 import { layout } from "../timeline/chart.js";
 import { drawCurves } from "./curves.js";
 import { drawStory } from "./story.js";
+import { drawWhatIf } from "./what_if.js";
 
 export function tabNames(player) {
   const { can_review: canReview, can_run: canRun } = player.settings;
-  return ["rows", ...(canReview ? ["review"] : []), "curves", ...(canRun ? ["story"] : [])];
+  return ["rows", ...(canReview ? ["review"] : []), "curves", ...(canRun ? ["what_if", "story"] : [])];
 }
 
 export function openTab(player, name) {
@@ -15,8 +16,9 @@ export function openTab(player, name) {
     button.ariaSelected = button.dataset.tab === name;
     button.tabIndex = button.dataset.tab === name ? 0 : -1;
   }
-  for (const panel of ["rows", "review", "curves", "story"]) player.find(panel).hidden = name !== panel;
+  for (const panel of ["rows", "review", "curves", "what_if", "story"]) player.find(panel).hidden = name !== panel;
   if (name === "story") drawStory(player);
+  if (name === "what_if") drawWhatIf(player);
   if (player.data) layout(player);
   player.drawReview();
   if (name === "curves" && player.data) drawCurves(player, player.find("curves"), player.data);
@@ -25,4 +27,10 @@ export function openTab(player, name) {
 export function nextTab(player, by = 1) {
   const names = tabNames(player);
   return names.at((names.indexOf(player.tab) + by) % names.length);
+}
+
+export function openWhatIf(player) {
+  player.video.pause();
+  openTab(player, "what_if");
+  player.find("what_if").querySelector("button")?.focus();
 }

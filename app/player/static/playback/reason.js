@@ -2,6 +2,7 @@
 // chip that lets N and P stop at roots only.
 
 import { createButton, createNode, setStatus } from "../dom/dom.js";
+import { drawPatches, evidenceAt, evidenceButton, evidenceParts } from "./evidence.js";
 import { goToFailure } from "./selection.js";
 import { stopText } from "../state/stops.js";
 import { clockText, countText, LOW_SIMILARITY, ROOT_SIGN, STOP_SIGNS } from "../state/data.js";
@@ -32,19 +33,24 @@ export function drawReason(player, failure) {
     box = player.find("why"),
     root = data.roots?.[failure?.root],
     isConsequence = failure?.is_consequence ?? false;
-  if (player.explained?.failure === failure && player.explained.data === data) return; // what is unfolded stays so
-  player.explained = { data, failure };
-  box.hidden = !data.roots && !data.why_not;
+  const frame = failure ? (isConsequence ? failure.frame : (root?.frame ?? failure.frame)) : player.shownFrame,
+    before = player.explained,
+    decision = evidenceAt(data, frame);
+  Object.assign(shown, { root: failure?.root ?? null, decision });
+  drawPatches(player);
+  const isSame = before?.failure === failure && before.data === data && before.decision === decision;
+  if (isSame) return; // what is unfolded stays so
+  player.explained = { data, failure, decision };
+  box.hidden = !data.roots && !data.why_not && !data.evidence;
   box.classList.toggle("ss-evident", data.evidence !== undefined); // the line of the evidence is kept free
-  const isEvident = ({ frame }) => failure && !isConsequence && frame === (root?.frame ?? failure.frame);
-  Object.assign(shown, { root: failure?.root ?? null, decision: data.evidence?.find(isEvident) ?? null });
   requestPaint(player);
-  if (!failure || failure.kind === LOW_SIMILARITY) return box.replaceChildren();
-  if (!root) return box.replaceChildren(createNode("span", "ss-dim", data.why_not));
+  const evidence = decision ? evidenceParts(player) : failure ? [" ", evidenceButton(player, frame) ?? ""] : [];
+  if (!failure || failure.kind === LOW_SIMILARITY) return box.replaceChildren(...evidence);
+  if (!root) return box.replaceChildren(createNode("span", "ss-dim", data.why_not), ...evidence);
   const parts = [createNode("span", "", isConsequence ? root.of_consequence : root.words, { title: COUNTED })];
   if (isConsequence) parts.push(" ", rootButton(player, failure.root));
   else parts.push(...consequencesPart(player, failure.root));
-  box.replaceChildren(...parts, ...evidenceParts(player));
+  box.replaceChildren(...parts, ...evidence);
 }
 
 function go(player, number) {
@@ -70,21 +76,4 @@ function consequencesPart(player, number) {
   });
   const summary = createNode("summary", "", countText(found.length, "consequence"));
   return [" ", createNode("details", "ss-consequences", [summary, ...buttons])];
-}
-
-// The evidence for the decision: its sentence, what it does not prove, and a button for each series of the lane.
-function evidenceParts(player) {
-  const { decision } = player.shown;
-  if (!decision) return [];
-  const buttons = Object.keys(decision.series).map((name) => {
-    const choose = () => {
-      player.shown.evidence = name;
-      for (const button of buttons) button.ariaPressed = button.textContent === name;
-      requestPaint(player);
-    };
-    return createButton("ss-series", name, choose, { ariaPressed: name === player.shown.evidence });
-  });
-  const choice = createNode("span", "", buttons, { role: "group", ariaLabel: "Values of the evidence lane" });
-  const limit = createNode("span", "ss-dim", decision.no_proof);
-  return [createNode("p", "ss-line", [decision.words, choice, limit])];
 }

@@ -1,18 +1,7 @@
 // A run that streams: each increment from the server is appended to the data, with work that does not grow with the
 // run.
 
-import {
-  dropFrames,
-  insertRow,
-  moveCut,
-  prepareRun,
-  referenceRow,
-  SERIES,
-  stateAt,
-  timeOf,
-  turnRow,
-  unpack,
-} from "./data.js";
+import { dropFrames, insertRow, moveCut, referenceRow, SERIES, stateAt, timeOf, turnRow, unpack } from "./data.js";
 import { appendSignal, DECISIONS, decodeFloats } from "./signals.js";
 
 const POLL_INTERVAL_MS = 500,
@@ -90,7 +79,7 @@ class GrowingDifferences {
 export class GrowingRun {
   constructor(increment) {
     this.stream = increment.stream;
-    this.data = prepareRun(increment.head);
+    this.data = unpack(increment.head);
     this.series = Object.fromEntries(SERIES.map((name) => [name, new Series()]));
     this.named = new Map(); // name of a series of a named signal -> its values
     const { bands } = this.data;

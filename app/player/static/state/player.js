@@ -52,6 +52,7 @@ export class Player {
     this.exporting = ""; // the status line while a file is written
     this.curves = { data: null, curves: {}, panel: null, plot: null, requestDrawing: null };
     this.inspection = { asked: null, found: null };
+    this.whatIf = { root: null, nodes: [], run: null, draft: "" }; // the branches of a run; new changes
     this.isTaskChanged = false; // whether the page's task differs from that of the run
     this.isInUse = false; // whether there was a key or a click
     this.tour = null; // the parts of its popover, its stops, their number and the focus before; null while it is closed

@@ -1,0 +1,169 @@
+"""Branches of a finished run, *what if*: their changes, text of a file of ``stepscope run --branch``, and their words.
+
+A branch of a branch has one list of changes too, that of both, so that a file or a link makes it of the plain run.
+"""
+
+from collections.abc import Generator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Final
+
+from stepscope.app.controls.widgets import UPDATE_INTERVAL_S, Pace
+from stepscope.app.core.plan import FRAMES_PER_PASS, StreamPlan, read_features
+from stepscope.app.core.run import Branch, Run, can_score
+from stepscope.app.core.videos import Clip
+from stepscope.app.formatting import format_clock
+from stepscope.app.player.views import RunView, show_rerunning
+from stepscope.app.window.context import AppContext
+from stepscope.app.window.live_run import LiveRun, PlannedBranch
+from stepscope.app.window.reasons import explain_unrepeatable
+from stepscope.engine.config_files import parse_yaml
+from stepscope.engine.control.branch_files import BRANCH_KEYS, make_branch
+from stepscope.engine.control.intervention import Intervention
+from stepscope.engine.control.task import Task
+from stepscope.engine.io.files import replace_surrogates, strip_text
+from stepscope.engine.records import FrameOutput, frame_at
+from stepscope.engine.replay import Recording
+
+MAX_CHANGES: Final = 20_000
+"""Most characters of the changes of a branch."""
+MAX_NAME: Final = 300
+MAX_RECORDED_VALUES = 2**26
+"""Maximum frame-feature values in a recording, 256 MB; without a recording, re-runs encode the video again."""
+
+
+def can_record(context: AppContext, run: Run) -> bool:
+    """Return whether the frame features of a run are in this process, and small enough for a recording."""
+    if context.remote is not None:
+        return False
+    model = context.checkpoint.model
+    return run.clip.num_frames * model.count_frame_tokens(*run.clip.size) * model.feature_dim <= MAX_RECORDED_VALUES
+
+
+def make_recording(context: AppContext, run: Run) -> Recording:
+    """Return a recording of a plain run, which has yet to run. Raises ``ValueError`` if it cannot be made here."""
+    _check_repeatable(context, run)
+    plan = StreamPlan(
+        clip=run.clip,
+        task=run.task,
+        config=run.config,
+        num_frames=len(run.outputs) or None,
+        max_duration_s=context.max_duration_s,
+    )
+    return Recording(context.checkpoint, read_features(context.checkpoint, plan), task=run.task, config=run.config)
+
+
+def _check_repeatable(context: AppContext, run: Run) -> None:
+    if why := explain_unrepeatable(run, context.checkpoint.digest):
+        raise ValueError(why)
+    if not run.clip.has_file or not can_record(context, run):
+        raise ValueError("the frames of this video are not in memory here; the commands run and explain can change it")
+
+
+def plan_branch(context: AppContext, run: Run, changes: str, **planned: Any) -> PlannedBranch:
+    """Return the plan of a branch of a plain run; ``planned`` are further fields of it.
+
+    Raises ``ValueError`` with one sentence if the run cannot be made again here, or the changes are invalid.
+    """
+    text = strip_text(replace_surrogates(changes))
+    if len(text) > MAX_CHANGES:
+        raise ValueError(f"the changes have more than {MAX_CHANGES} characters; shorten them")
+    _check_repeatable(context, run)
+    if run.outputs:
+        _read(run, text, run.outputs)
+    return PlannedBranch(changes=text, **planned)
+
+
+def name_branch(root: Run, changes: str) -> Run:
+    """Return the branch of a run with some changes as far as its digest needs it."""
+    return replace(root, branch=Branch(root=root, changes=strip_text(changes)))
+
+
+def begin_branch(context: AppContext, live: LiveRun, plan: PlannedBranch) -> Generator[RunView]:
+    """Make the run of ``live`` again, unless its recording is kept, and replace both by the branch, yet to stream.
+
+    Yields the progress. Raises as ``Recording.run`` and ``plan_branch``.
+    """
+    root = live.run
+    assert root is not None
+    recording = plan.recording
+    if recording is None:
+        plan_branch(context, root, plan.changes)  # that of a link was not checked yet
+        recording = make_recording(context, root)
+        pace = Pace(UPDATE_INTERVAL_S, due_at_once=False)
+        for number, _ in enumerate(recording.run(), start=1):
+            if live.is_cancelled:
+                return
+            if pace.is_due():
+                yield show_rerunning(root, number, "Making the run again, which the branch differs from")
+    if live.linked_digest == root.digest:
+        live.linked_digest = None
+    outputs = tuple(recording.outputs)
+    root = replace(root, outputs=outputs, is_finished=True)
+    change, content = _read(root, plan.changes, outputs)
+    if change.config is not None:
+        model = context.checkpoint.model
+        lengths = {"lookahead": FRAMES_PER_PASS, "max_seq_len": model.max_context}
+        bounded = {name: min(getattr(change.config, name), limit) for name, limit in lengths.items()}
+        change = replace(change, config=replace(change.config, **bounded))
+    plan.recording, live.recording = recording, recording.branch(change)
+    branch = Branch(root=root, changes=plan.changes, name=describe_changes(content, outputs, root.config.fps))
+    task, config = change.change_task(root.task), change.config or root.config
+    live.other = replace(plan.beside or root, letter="A")
+    again = root.before_first_frame(task=task, settings=context.settings)
+    clip = _fit_reference(root.clip, task)
+    live.run = replace(again, clip=clip, config=config, typed_task=None, letter="B", kept=None, branch=branch)
+
+
+def _read(root: Run, text: str, outputs: Sequence[FrameOutput]) -> tuple[Intervention, list[Mapping[str, Any]]]:
+    """Return the intervention of changes, and the list of them."""
+    content = parse_yaml(text, name="the changes", keys=BRANCH_KEYS)
+    run: dict[str, Any] = {"task": root.task, "config": root.config, "num_frames": len(outputs)}
+    return make_branch(content, **run, outputs=outputs), content
+
+
+def _fit_reference(clip: Clip, task: Task) -> Clip:
+    """Return a clip whose reference has the steps of a task in its order and words; without one if the ids differ."""
+    sample = clip.sample
+    if sample is None or can_score(sample, task):
+        return clip
+    is_same = {step.id for step in sample.steps} == {step.id for step in task.steps}
+    return replace(clip, sample=replace(sample, steps=task.steps) if is_same else None)
+
+
+_WORDS: Final = {
+    "message": "says “{value}” at {at}",
+    "ask": "asked “{value}” at {at}",
+    "freeze": "picture frozen from {at} to {value:g} s",
+    "swap": "pictures of {at} and {value:g} s swapped",
+    "goal": "goal “{value}” from {at}",
+}
+
+
+def describe_changes(content: Sequence[Mapping[str, Any]], outputs: Sequence[FrameOutput], fps: float) -> str:
+    """Return valid changes in words, such as ``S2 kept open from 0:15.0``."""
+    parts = list[str]()
+    for change in content:
+        time_s = change.get("time", 0)
+        at = format_clock(time_s, digits=1)
+        for key, value in change.items():
+            if key == "state":
+                parts += [f"{step} {state.replace('_', ' ')} from {at}" for step, state in value.items()]
+            elif key == "settings":
+                parts += [f"{name.replace('_', ' ')} {setting} from {at}" for name, setting in value.items()]
+            elif key == "steps":
+                parts.append(f"steps {', '.join(value)} from {at}")
+            elif key == "updates":
+                parts.append(f"{', '.join(value) or _describe_deleted(outputs[frame_at(time_s, fps)].updates)} at {at}")
+            elif key == "message" and value is None:
+                parts.append(f"silent at {at}")
+            elif key in _WORDS:
+                parts.append(_WORDS[key].format(value=value, at=at))
+    words = " ".join("; ".join(parts).split()) or "context begins again"
+    return words if len(words) <= MAX_NAME else f"{words[: MAX_NAME - 1]}…"
+
+
+def _describe_deleted(updates: Sequence[str]) -> str:
+    """Return what deleting the updates of a frame does, before a time."""
+    words = {"start": "{} not started", "complete": "{} kept open"}
+    pairs = (update.split("->") for update in updates if update.count("->") == 1)
+    return " and ".join(words[change].format(step) for step, change in pairs if change in words) or "no update"

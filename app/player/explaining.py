@@ -1,0 +1,160 @@
+"""*Explain*: the diagnosis of the displayed run, or of its video alone, on request; see ``eval.diagnosis``.
+
+It writes the files of ``stepscope explain`` into the run folder, and the text of own experiments beside them, so that
+everybody who opens the run finds it, and a cancelled diagnosis continues.
+"""
+
+from collections.abc import Generator
+from contextlib import closing, suppress
+from dataclasses import replace
+from functools import partial
+from typing import Any, Final, NamedTuple
+
+import gradio as gr
+
+from stepscope.app.controls.cancellable import WorkButtons, show_ended, show_working, wire_work
+from stepscope.app.controls.widgets import LATEST, MODEL_QUEUE, UPDATE_INTERVAL_S, Pace, Updates, wire
+from stepscope.app.core.batch_context import BatchContext
+from stepscope.app.core.run import Run
+from stepscope.app.core.saved import BUNDLED_NAME
+from stepscope.app.formatting import as_sentence, name_files
+from stepscope.app.player.opening import read_saved
+from stepscope.app.player.views import RunView, show_run
+from stepscope.app.templates import render, render_note
+from stepscope.app.window.context import AppContext
+from stepscope.app.window.live_run import Cancellable, LiveRun
+from stepscope.engine.errors import EngineError
+from stepscope.engine.io.files import atomic_write, read_text
+from stepscope.engine.plurals import format_count
+from stepscope.eval.diagnosis.experiments import parse_experiments
+from stepscope.eval.diagnosis.folder import diagnose_run, read_diagnosis
+from stepscope.eval.diagnosis.plan import Plan, digest_text, make_plan
+from stepscope.eval.runs.roots import DIAGNOSIS_FILE
+
+VIDEO, RUN = "this video", "all videos of the run"
+OWN_FILE: Final = "experiments.yaml"
+CANCELLED: Final = "Cancelled. Finished videos are kept; start it again to continue."
+_PLACEHOLDER: Final = "polite:\n  goal: please {goal}\n  speak_threshold: 0.35"
+
+
+class ExplainForm(NamedTuple):
+    """What is explained: the videos, the most cost in runs, and own experiments as YAML."""
+
+    scope: Any
+    max_cost: Any
+    own: Any
+
+
+def make_explain_panel(context: AppContext, batches: BatchContext, live: Any, view: RunView) -> None:
+    """Lay out and wire the panel below the run in the state ``live``."""
+    with gr.Accordion("Explain the failures of this run", open=False, elem_id="explain") as panel:
+        with gr.Row():
+            scope = gr.Radio([VIDEO, RUN], value=VIDEO, label="Explain", elem_id="explain_scope")
+            max_cost = gr.Number(10, label="Most cost, in runs", minimum=1, elem_id="explain_cost")
+        own = gr.Textbox(
+            label="Own experiments as YAML: names with goal, steps or settings (optional)",
+            placeholder=_PLACEHOLDER,
+            lines=3,
+            elem_id="own_experiments",
+        )
+        with gr.Row():
+            start = gr.Button("Explain", variant="primary", elem_id="start_explain")
+            cancel = gr.Button("Cancel", variant="stop", interactive=False, elem_id="cancel_explain")
+        progress = gr.HTML(elem_id="explain_progress", padding=False)
+    form = ExplainForm(scope=scope, max_cost=max_cost, own=own)
+    buttons = WorkButtons(start=start, cancel=cancel, progress=progress)
+    for event in (panel.expand, scope.change, max_cost.change, own.blur):
+        wire(event, partial(show_cost, batches), [live, form], {"own": own, "progress": progress}, **LATEST)
+    run = partial(explain_run, context, batches)
+    outputs = {**buttons._asdict(), **{name: part for name, part in view._asdict().items() if name != "progress"}}
+    wire_work(buttons, run, [gr.State(None), live, form], outputs, cancelled=CANCELLED, **MODEL_QUEUE)
+
+
+def show_cost(batches: BatchContext, live: LiveRun | None, form: ExplainForm) -> Updates:
+    """Show what the diagnosis will cost, or why there can be none, and the experiments that its run folder has."""
+    try:
+        form = _with_kept_experiments(batches, live, form)
+        plan = _plan(batches, _find_run(live), form)
+    except (EngineError, ValueError, OSError) as error:
+        return Updates(progress=render_note(_name_run(error, batches, live), is_problem=True))
+    words = f"{format_count(len(plan.samples), 'video')}, {plan.describe_cost()}."
+    words += f" Left out: {left_out}." if (left_out := plan.describe_left_out("a cost of")) else ""
+    return Updates(progress=render_note(words), own=form.own)
+
+
+def explain_run(
+    context: AppContext, batches: BatchContext, handle: Cancellable, live: LiveRun | None, form: ExplainForm
+) -> Generator[Updates]:
+    """Diagnose the displayed run, yield the progress, and show its reasons. Finished videos are kept when cancelled."""
+    handle.is_started, pace = True, Pace(UPDATE_INTERVAL_S)
+    try:
+        form, run = _with_kept_experiments(batches, live, form), _find_run(live)
+        plan, folder = _plan(batches, run, form), batches.folder(run.name)
+        if form.own:
+            with atomic_write(folder / OWN_FILE) as file:
+                file.write(form.own)
+        num_done, failed = 0, list[str]()
+        with closing(diagnose_run(folder, plan, checkpoint=context.checkpoint)) as steps:
+            for step in steps:
+                if handle.is_cancelled:
+                    break
+                if not isinstance(step, str):
+                    num_done += 1
+                    failed += [f"{step.video_id} failed: {as_sentence(step.error)}"] if step.error else []
+                if pace.is_due():
+                    at = "" if not isinstance(step, str) else f" Now: {step}."
+                    done = f"{num_done} of {format_count(len(plan.samples), 'video')} explained."
+                    yield show_working(render_note(" ".join([done + at, *failed])))
+        if handle.is_cancelled:
+            yield show_ended(CANCELLED)
+            return
+        ended = Updates(show_ended(""), progress=render("effects", found=read_diagnosis(folder, plan), failed=failed))
+        yield Updates(ended, **_show_again(context, batches, live, run))
+    except (EngineError, ValueError, OSError) as error:
+        yield show_ended(_name_run(error, batches, live), is_problem=True)
+    finally:
+        handle.ended.set()
+
+
+def _name_run(error: Exception, batches: BatchContext, live: LiveRun | None) -> str:
+    """Return an error as a sentence that shows no folder of the server."""
+    name = live.run.name if live is not None and live.run is not None else ""
+    folder = batches.folder(name)
+    return as_sentence(name_files(str(error), [folder / DIAGNOSIS_FILE, folder]))
+
+
+def _find_run(live: LiveRun | None) -> Run:
+    run = live.run if live is not None and live.ended.is_set() else None
+    if run is None or not run.name or run.name == BUNDLED_NAME:
+        raise ValueError("only runs in a folder are explained here: start one in Batch and open it from there")
+    return run
+
+
+def _with_kept_experiments(batches: BatchContext, live: LiveRun | None, form: ExplainForm) -> ExplainForm:
+    """Return the form with the experiments of the run folder, if none are typed."""
+    path = batches.folder(_find_run(live).name) / OWN_FILE
+    with suppress(FileNotFoundError):
+        return form if form.own else form._replace(own=read_text(path))
+    return form
+
+
+def _plan(batches: BatchContext, run: Run, form: ExplainForm) -> Plan:
+    return make_plan(
+        batches.need_run(run.name).path,
+        batches.need_split(run.name),
+        batches.work,
+        video_id=run.clip.video_id if form.scope == VIDEO else "",
+        own=parse_experiments(form.own or ""),
+        own_digest=digest_text(form.own or ""),
+        budget=float(form.max_cost or 0),
+    )
+
+
+def _show_again(context: AppContext, batches: BatchContext, live: LiveRun | None, run: Run) -> dict[str, Any]:
+    """Return the run with its reasons, unless the window shows another one by now."""
+    if live is None or live.is_cancelled or live.run is not run:
+        return {}
+    again = read_saved(context, batches, run.name, run.clip.video_id)
+    live.run = replace(again, letter=run.letter)
+    view = show_run(live.run, f"{run.name} is explained.", encode=context.encode, other=live.other)._asdict()
+    return {name: part for name, part in view.items() if name != "progress"}

@@ -1,0 +1,66 @@
+"""*What if*: the events of its panel, which make or show branches of the displayed run; see ``app.player.branches``."""
+
+from dataclasses import replace
+from typing import Any
+
+import gradio as gr
+
+from stepscope.app.controls.widgets import read_event
+from stepscope.app.core.run import Run
+from stepscope.app.formatting import as_sentence
+from stepscope.app.player.branches import name_branch, plan_branch
+from stepscope.app.player.opening import cancel_run, show_running_buttons
+from stepscope.app.player.views import PlayerView, show_run, show_status
+from stepscope.app.window.context import AppContext
+from stepscope.app.window.live_run import LiveRun
+from stepscope.engine.replay import Recording
+
+
+def queue_branch(context: AppContext, live: LiveRun | None, event: gr.EventData) -> PlayerView:
+    """Plan a branch with the ``changes`` of an event; show it without a run if it is kept and not ``is_new``.
+
+    ``beside`` are the changes of the run that is shown below it, by default the displayed one. Without changes, the run
+    itself is shown.
+    """
+    changes, beside = (read_event(event, name) for name in ("changes", "beside"))
+    try:
+        if live is None or live.run is None or not live.run.outputs or not live.ended.is_set():
+            raise ValueError("there is no finished run to change; press Run and wait until it ends")
+        shown = live.run
+        root = shown.branch.root if shown.branch is not None else shown
+        recording = _find_recording(live, root)
+        if not isinstance(changes, str) or not changes.strip():
+            return _show(context, live, root, "The run itself, without changes.", recording)
+        below = shown if not isinstance(beside, str) else _find(context, root, beside) or root
+        plan = plan_branch(context, root, changes, beside=below, recording=recording)
+        kept = None if read_event(event, "is_new") else _find(context, root, plan.changes)
+    except ValueError as error:
+        return PlayerView(run=show_status(as_sentence(error), is_problem=True))
+    if kept is not None and kept.branch is not None and kept.is_finished:
+        plan.beside = below = replace(below, letter="A")
+        status = f"{kept.branch.name}{kept.describe_lower_run(below)}."
+        return _show(context, live, kept, status, None, other=below, branch=plan)
+    live.is_cancelled = True  # an exact run for other thresholds
+    status = context.model_use.describe_wait()
+    return PlayerView(run=show_status(status), buttons=show_running_buttons(LiveRun(run=root, branch=plan)))
+
+
+def _find_recording(live: LiveRun, root: Run) -> Recording | None:
+    """Return the recording of a plain run, if the window has kept it."""
+    recording = live.recording if live.branch is None else live.branch.recording
+    return recording if recording is not None and tuple(recording.outputs) == root.outputs else None
+
+
+def _find(context: AppContext, root: Run, changes: str) -> Run | None:
+    return context.recent.find_run(name_branch(root, changes).digest, root.clip) if changes else None
+
+
+def _show(
+    context: AppContext, live: LiveRun, run: Run, status: str, recording: Recording | None, **shown: Any
+) -> PlayerView:
+    """Show a run that is kept, in place of the displayed one."""
+    now = LiveRun.finished(run, other=shown.get("other"), recording=recording)
+    now.branch = shown.get("branch")
+    view = show_run(run, status, encode=context.encode, other=now.other)
+    context.recordings.keep(now)
+    return PlayerView(run=view, buttons=cancel_run(live)._replace(live=now))

@@ -1,0 +1,91 @@
+"""*Explain* on the page: its cost before, the files of the command, its reasons at once, cancelled and continued."""
+
+import json
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from stepscope.app.core.batch_context import BatchContext
+from stepscope.app.player.explaining import RUN, VIDEO, ExplainForm, explain_run, show_cost
+from stepscope.app.player.opening import read_saved
+from stepscope.app.window.context import AppContext
+from stepscope.app.window.live_run import Cancellable, LiveRun
+from tests.support.data.batches import copies, load_letters, write_split
+from tests.support.pages.batch_tab import make_batches, start, wait_for
+
+OWN = "polite:\n  goal: please {goal}\n"
+
+
+@pytest.fixture(scope="module")
+def finished(demo_manifest: Path, tiny_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> BatchContext:
+    folder = tmp_path_factory.mktemp("explained")
+    split = write_split(folder, *copies(demo_manifest, folder, 2))
+    batches = make_batches(split, checkpoint=tiny_folder, runs=folder / "runs")
+    start(batches, name="a", speak=0.0)
+    wait_for(batches, "a", "done")
+    return batches
+
+
+@pytest.fixture
+def batches(finished: BatchContext, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> BatchContext:
+    monkeypatch.setattr("stepscope.eval.diagnosis.folder.import_encoder", load_letters)
+    shutil.copytree(finished.runs, tmp_path / "runs")
+    return replace(finished, runs=tmp_path / "runs")
+
+
+@pytest.fixture
+def live(context: AppContext, batches: BatchContext) -> LiveRun:
+    return LiveRun.finished(read_saved(context, batches, "a", "v0"))
+
+
+def form(scope: str = VIDEO, own: str = "") -> ExplainForm:
+    return ExplainForm(scope=scope, max_cost=7, own=own)
+
+
+def test_a_video_is_explained_in_its_folder_and_its_reasons_are_shown_at_once(
+    context: AppContext, batches: BatchContext, live: LiveRun
+) -> None:
+    assert "1 video, about " in (cost := show_cost(batches, live, form()).progress)
+    assert " runs all." in cost
+    *_, last = explain_run(context, batches, Cancellable(), live, form())
+    assert [
+        video["video_id"] for video in json.loads((batches.runs / "a" / "diagnosis.json").read_text())["videos"]
+    ] == ["v0"]
+    assert json.loads(last.player)["roots"]
+    assert "placebo" in last.progress
+    live.is_cancelled = True
+    *_, last = explain_run(context, batches, Cancellable(), live, form())
+    assert "player" not in vars(last), "the window shows another run by now"
+
+
+def test_own_experiments_are_kept_for_everybody_who_opens_the_run(
+    context: AppContext, batches: BatchContext, live: LiveRun
+) -> None:
+    *_, last = explain_run(context, batches, Cancellable(), live, form(RUN, own=OWN))
+    assert "polite, words mixed" in last.progress, "its placebo is beside it"
+    assert (batches.runs / "a" / "experiments.yaml").read_text() == OWN
+    assert show_cost(batches, live, form()).own == OWN
+    *_, refused = explain_run(context, batches, Cancellable(), live, form(own="polite:\n  fps: 3"))
+    assert "the experiments: polite.fps is no change" in refused.progress
+
+
+def test_a_cancelled_diagnosis_continues_where_it_ended(
+    context: AppContext, batches: BatchContext, live: LiveRun
+) -> None:
+    handle, file = Cancellable(), batches.runs / "a" / "diagnosis.json"
+    for _ in explain_run(context, batches, handle, live, form(RUN)):
+        handle.is_cancelled = file.exists()
+    assert handle.ended.is_set()
+    kept = json.loads(file.read_text())["videos"]
+    assert len(kept) == 1
+    *_, last = explain_run(context, batches, Cancellable(), live, form(RUN))
+    assert json.loads(file.read_text())["videos"][0] == kept[0]
+    assert "in 2 videos." in last.progress
+
+
+def test_only_runs_in_a_folder_of_their_own_are_explained(batches: BatchContext, live: LiveRun) -> None:
+    assert live.run is not None
+    live.run = replace(live.run, name="")
+    assert "start one in Batch" in show_cost(batches, live, form()).progress

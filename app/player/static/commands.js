@@ -2,12 +2,12 @@
 
 import { finishVideo, undoOrRedo } from "./review/actions.js";
 import { copyLink } from "./address.js";
-import { reveal, setView, zoom } from "./timeline/chart.js";
+import { layout, reveal, setView, zoom } from "./timeline/chart.js";
 import { addTurn, deleteTurn, editText, nudge } from "./review/corrections.js";
 import { causeMeanings, frameAt, referenceWord, SIGNS } from "./state/data.js";
-import { createButton, createNode, createTable, keyOf, setStatus } from "./dom/dom.js";
+import { createButton, createNode, createTable, keepSetting, keyOf, setStatus } from "./dom/dom.js";
 import { findKind, stepStop, stepVideo, toggleOnlyKind } from "./playback/failure_stops.js";
-import { focusTags, giveVerdict } from "./review/review.js";
+import { focusTags, giveVerdict, setReviewing } from "./review/review.js";
 import { beginSpan } from "./review/spans.js";
 import { LANES } from "./lanes/table.js";
 import { openInspection } from "./panels/inspection.js";
@@ -17,6 +17,7 @@ import { clearRegion, setLoop, setRegion } from "./playback/region.js";
 import { toggleSpeech } from "./clock/speech.js";
 import { goToUnreviewed, splitPair, stepEvent } from "./playback/selection.js";
 import { addMoment } from "./panels/story.js";
+import { readSetting } from "./state/settings.js";
 import { nextTab, openTab } from "./panels/tabs.js";
 import { startTour } from "./panels/tour.js";
 
@@ -30,8 +31,8 @@ const KEYS = [
   [
     "P N 8",
     "previousFailure nextFailure onlyThisKind",
-    "previous, next failure of the chosen kinds, or moment of a search or to settle; choose only this kind, or the " +
-      "others again",
+    "previous, next mistake of the chosen kinds (while reviewing: failure), or moment of a search or to settle; choose " +
+      "only this kind, or the others again",
   ],
   ["( )", "previousVideo nextVideo", "previous, next video of the run, in the order of its table"],
   ["I O", "regionStart regionEnd", "begin, end the region here (or drag with Shift)"],
@@ -44,6 +45,7 @@ const KEYS = [
   ["T", "nextTab", "transcript, review, precision and recall, or story"],
   ["Y", "copyLink", "copy a link to this moment"],
   ["*", "addMoment", "add this moment to the story"],
+  ["#", "details", "show ids, signs and probabilities, or words alone"],
   ["?", "help", "this list"],
 ];
 const REVIEW_KEYS = [
@@ -66,6 +68,7 @@ const REVIEW_KEYS = [
   ["9", "markSpan", "hold while the video plays: mark the reply span of the turn inside it, or of a new turn"],
   ["V B", "earlier later", "correct the reference: one frame, or one onset of the sound, earlier, later"],
 ];
+const NAVIGATION = "previousEvent nextEvent nextUnreviewed".split(" "); // works while watching, too
 const TYPING_MS = 700; // where E has no text to edit, letters that follow it at this pace are a text, and do nothing
 
 // The key bindings in the order of the help, without those of reviews and of the model where the page has none.
@@ -153,6 +156,8 @@ const commands = {
   addTurn,
   markSpan: beginSpan,
   finishVideo,
+  details: (player) => setDetailed(player, !player.isDetailed),
+  reviewing: (player) => setReviewing(player, !player.isReviewing),
   earlier: (player) => nudge(player, -1),
   later: (player) => nudge(player, 1),
 };
@@ -164,6 +169,20 @@ function runCommand(player, name) {
   setStatus(player, "");
   if (verdict) giveVerdict(player, player.settings.verdicts[verdict - 1]);
   else commands[name](player);
+}
+
+// Shows ids, signs and probabilities, or words alone.
+function setDetailed(player, isOn) {
+  keepSetting(player, "details", isOn ? "yes" : "no");
+  drawDetails(player, isOn);
+  if (player.data) layout(player);
+  redrawPlayhead(player);
+}
+
+function drawDetails(player, isOn) {
+  player.isDetailed = player.timeline.isDetailed = isOn;
+  player.root.classList.toggle("ss-details", isOn);
+  player.root.querySelector("[data-do=details]").ariaPressed = isOn;
 }
 
 function changeRate(player, by) {
@@ -258,7 +277,9 @@ const RESERVED_KEYS = [
 ];
 
 export function mountCommands(player) {
-  const commandByKey = bindKeys(player);
+  const commandByKey = bindKeys(player),
+    ofReview = REVIEW_KEYS.flatMap(([, names]) => names.split(" ")).filter((name) => !NAVIGATION.includes(name));
+  drawDetails(player, readSetting("details") === "yes");
   let typedAtMs = -Infinity;
   player.root.addEventListener("click", (event) => {
     const button = event.target.closest("[data-do], [data-tab]");
@@ -293,6 +314,8 @@ export function mountCommands(player) {
       return setStatus(player, "Nothing is edited here: keys that are typed right after E change nothing.");
     if (isLetter && event.key !== " " && name !== "ask" && isAskOpen())
       return setStatus(player, "Letters do nothing behind the open panel Ask: / is its question, Esc closes it.");
+    if (ofReview.includes(name) && !player.isReviewing)
+      return setStatus(player, `${event.key.toUpperCase()} is a key of reviewing: ✎ review turns it on.`);
     runCommand(player, name);
     if (name === "editText" && document.activeElement !== player.find("edited")) typedAtMs = event.timeStamp;
   });

@@ -36,7 +36,7 @@ export function createTable(className, rows) {
 }
 
 export function createQuote(who, text) {
-  return createNode("p", "ss-text ss-quoted", [createNode("span", "ss-tag", who), text]);
+  return createNode("p", "ss-text ss-quoted", [createNode("span", "ss-tag", who), ...[text].flat()]);
 }
 
 // Sets the status line. A message about failures or events is cleared when a new judgement arrives.

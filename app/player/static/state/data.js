@@ -68,7 +68,17 @@ const CAUSES = {
 
 // The meanings of causes by name: those of the split's vocabulary and the built-in ones.
 export function causeMeanings(player) {
-  return { ...CAUSES, ...Object.fromEntries(player.review.state?.vocabulary?.causes ?? []) };
+  return { ...CAUSES, ...causesOfSplit(player) };
+}
+export function causesOfSplit(player) {
+  return Object.fromEntries(player.review.state?.vocabulary?.causes ?? []);
+}
+
+// An update in words, such as "began: mount the block"; as it is written where its step is not known.
+export function updateWords(data, text) {
+  const [, id, transition] = /^\s*(\S+?)\s*->\s*(start|complete)\s*$/.exec(text) ?? [],
+    step = data.steps.find((one) => one.id === id);
+  return step ? `${transition === "start" ? "began" : "ended"}: ${step.name || id}` : text;
 }
 
 // The frames that a cut of the context dropped, in words; `cut` has tokens, first_frame and last_frame.

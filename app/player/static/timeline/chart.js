@@ -85,7 +85,8 @@ function paintOverview(player) {
   pen.font = timeline.font;
   pen.textBaseline = "middle";
   pen.fillStyle = colours.ink;
-  if (canFail(data)) pen.fillText(countText(data.failures.length, "failure"), 4, 9);
+  if (canFail(data))
+    pen.fillText(`${countText(data.mistakes.length, "mistake")}, ${countText(data.failures.length, "failure")}`, 4, 9);
   for (const { kind, time } of data.stops) {
     const colour = kind === LOW_SIMILARITY ? "low" : "mismatched";
     pen.fillStyle = colours[player.kinds.has(kind) ? colour : "grid"];

@@ -156,6 +156,8 @@ const commands = {
   addTurn,
   markSpan: beginSpan,
   finishVideo,
+  showEvidence: (player) => toggleSheet(player, "now"),
+  showTranscript: (player) => toggleSheet(player, "side"),
   details: (player) => setDetailed(player, !player.isDetailed),
   reviewing: (player) => setReviewing(player, !player.isReviewing),
   earlier: (player) => nudge(player, -1),
@@ -169,6 +171,14 @@ function runCommand(player, name) {
   setStatus(player, "");
   if (verdict) giveVerdict(player, player.settings.verdicts[verdict - 1]);
   else commands[name](player);
+}
+
+// Opens a panel over the foot of a narrow page, or closes it.
+function toggleSheet(player, name) {
+  const { dataset } = player.root;
+  dataset.sheet = dataset.sheet === name ? "" : name;
+  for (const [sheet, command] of Object.entries({ now: "showEvidence", side: "showTranscript" }))
+    player.root.querySelector(`[data-do=${command}]`).ariaExpanded = dataset.sheet === sheet;
 }
 
 // Shows ids, signs and probabilities, or words alone.

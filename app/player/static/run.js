@@ -167,7 +167,7 @@ function openingText(player) {
   const { landing, stops, num_later: later } = player.data,
     place = player.stopIndex === null ? calmText(stops.length, later) : stopText(player, stops[player.stopIndex]),
     next = stops.length || landing.place ? `N: next ${LIST_NOUNS[landing.place?.of] ?? stopNoun(player)} · ` : "";
-  return matchMedia("(pointer: coarse)").matches ? place : `${place} · ${next}Space: play · ?: all keys`;
+  return matchMedia("(pointer: coarse)").matches ? place : `${place} · ${next}?: all keys`;
 }
 
 // Selects the event again that was selected before the video streamed again, if it is there and the playhead at it.

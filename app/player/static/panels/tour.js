@@ -6,13 +6,15 @@ import { readSetting, writeSetting } from "../state/settings.js";
 const GAP_PX = 12,
   EDGE_PX = 8, // between the popover and its part, and the window's edge
   PLAYHEAD_PX = 60;
+const IS_TOUCH = matchMedia("(pointer: coarse)").matches,
+  CLICK = IS_TOUCH ? "tap" : "click";
 const SETTING = "tour",
   SEEN = "seen";
 const STOPS = [
   [
-    "The video and the model",
-    "N takes the video to a failure, which the line below names. Beside it: the model's decisions at the " +
-      "frame with their probabilities, its words, and the reference.",
+    "What the assistant is for",
+    "A model watches somebody at a task, and should say when a step is done or goes wrong. Beside the video: what it " +
+      "did wrong at this moment, what it should have said, and what it decided.",
     (player) =>
       [...document.querySelectorAll(`#${player.settings.video_id}`), player.find("now"), player.find("said")].map(
         boxOf,
@@ -20,25 +22,25 @@ const STOPS = [
   ],
   [
     "Lanes",
-    "Dialogue and step states over time, the reference above the model. Hatching shows where they differ. A " +
-      "click goes there.",
+    `What it should have said, above what it said, and the steps over time. Hatching shows wrong steps. A ${CLICK} goes there.`,
     (player) => boxesOfRows(player, (row, index, rows) => rows.slice(0, index + 1).every(isAboveSignals)),
   ],
   [
     "Signals and thresholds",
-    "The probability of speaking and of updating, frame by frame. Drag a dashed threshold to preview other " +
+    "How probable speaking and an update of the steps were, frame by frame. Drag a dashed threshold to preview other " +
       "decisions; on release they are run exactly.",
     (player) => boxesOfRows(player, ({ kind }) => kind === "trace"),
   ],
   [
-    "Failures",
-    "N goes to the next failure, P to the previous one. The signs beside it count each kind and choose where N stops.",
-    (player) => [player.find("next"), player.find("kinds")].map(boxOf),
+    "Mistakes",
+    `${IS_TOUCH ? "These buttons go" : "N goes"} to the next mistake${IS_TOUCH ? " and back" : ", P to the previous one"}. The ` +
+      "button # shows signs and numbers, and kinds of failures to stop at.",
+    (player) => [boxOf(player.find("next"))],
   ],
   [
     "Batch and Reviews",
     "Batch runs whole splits, tunes thresholds and compares runs. Reviews collects verdicts of several " +
-      "people. The key ? lists all keys and starts this tour again.",
+      `people. The ${IS_TOUCH ? "button" : "key"} ? lists all signs and keys, and starts this tour again.`,
     () => [...document.querySelectorAll("#rooms > .tab-wrapper [role=tab]:not([aria-selected=true])")].map(boxOf),
   ],
 ];

@@ -169,5 +169,6 @@ function newReview() {
     problem: "",
     refusals: new Map(),
     timer: 0,
+    undoTimer: 0, // until which a deletion offers to be taken back
   };
 }

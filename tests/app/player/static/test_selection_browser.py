@@ -62,7 +62,7 @@ def check_rows(page: Page, store: ReviewStore) -> None:
         wait_for(page, "seen.saved && !seen.waiting")
         event = store.read()[-1].event
         assert event is not None
-        assert event.text == (text or "").removeprefix("missed").removeprefix("reference")
+        assert event.text == (text or "").removeprefix("missed").removeprefix("should have said")
         assert f"{int(event.time_s // 60)}:{event.time_s % 60:04.1f}" == time_text
         judged.append(event.key)
     assert len(set(judged)) == len(judged)

@@ -9,11 +9,10 @@ from itertools import groupby
 from typing import Final
 
 from stepscope.engine.control.task import Task
-from stepscope.engine.dialogue import Update, format_clock, parse_update
+from stepscope.engine.dialogue import TRANSITIONS, Update, format_clock, parse_update
 from stepscope.engine.plurals import format_count
 from stepscope.engine.records import FrameOutput, UserTurn, frame_at
-from stepscope.eval.data.samples import Sample, Turn
-from stepscope.eval.metrics.dialogue_state import reference_states
+from stepscope.eval.data.samples import Sample
 from stepscope.eval.metrics.failures import LATE_S
 from stepscope.eval.metrics.matched_video import Failure, JudgedTurn, JudgedVideo
 
@@ -30,8 +29,9 @@ MAX_QUOTE: Final = 120
 """Longer names and messages are cut in a sentence."""
 MAX_NAMES: Final = 3
 """More steps with a wrong state are counted, not named."""
+MAX_OPEN: Final = 20
+"""A failure is compared with so many mistakes before it."""
 _EDGES: Final = {"start": "start", "complete": "end"}
-_STATES: Final = {"not_started": "not started", "in_progress": "in progress", "completed": "completed"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,8 +73,8 @@ def find_mistakes(judged: JudgedVideo, sample: Sample) -> tuple[Mistake, ...]:
     groups = list[list[Failure]]()
     for _, at_frame in groupby(judged.failures, key=lambda failure: failure.frame_index):
         added = list(at_frame)
-        home = next((group for group in reversed(groups) if _continues(added, group, judged, sample)), None)
-        if home is None:
+        near = (group for group in reversed(groups[-MAX_OPEN:]) if _continues(added, group, judged, sample))
+        if (home := next(near, None)) is None:
             groups.append(added)
         else:
             home += added
@@ -94,13 +94,10 @@ def _continues(added: Sequence[Failure], group: Sequence[Failure], judged: Judge
     states = [failure for failure in group if failure.kind == "wrong state"]
     if all(failure.kind == "wrong state" for failure in added):
         return any(state.end_frame == frame and {*added[0].step_ids} <= {*state.step_ids} for state in states)
-    if not _turns(group):
-        for turn, reference in ((judged.turns[one.turn], one.reference) for one in added if one.turn is not None):
-            begins_late = reference is not None and (turn.delay_s or 0) > 0
-            if begins_late and any(
-                s.frame_index == frame_at(sample.turns[reference].time_s, sample.fps) for s in states
-            ):
-                return True
+    late = [f for f in _turns(added) if f.reference is not None and (judged.turns[f.turn or 0].delay_s or 0) > 0]
+    due = {frame_at(sample.turns[failure.reference or 0].time_s, sample.fps) for failure in late}
+    if not _turns(group) and due & {state.frame_index for state in states}:
+        return True
     sides = sorted(((_turns(one), _missed(one)) for one in (added, group)), key=lambda side: len(side[1]))
     (spoken, none), (silent, missed) = sides
     is_near = frame - first <= int(LATE_S * sample.fps + 1e-9)
@@ -155,16 +152,13 @@ def describe_mistake(
     names, lost = _name_steps(task), lost or {}
     states = [failure for failure in failures if failure.kind == "wrong state"]
     missed = [failure for failure in _missed(failures) if failure.reference not in lost.values()]
-    this = "this" if mistake.cause else "this moment"
-    acts = _describe_updates(_turns(failures), judged, sample, names, this)
+    acts = _describe_updates(_turns(failures), judged, sample, names, "this" if mistake.cause else "this moment")
     is_instead = any(failure.kind == "missed" for failure in missed)
-    for failure in _turns(failures):
-        turn = judged.turns[failure.turn or 0]
-        if turn.role == "assistant":
-            reference = None if failure.reference is None else sample.turns[failure.reference]
-            acts.append(
-                _describe_message(failure, turn, reference, is_lost=failure.turn in lost, is_instead=is_instead)
-            )
+    acts += [
+        _describe_message(failure, judged, sample, is_lost=failure.turn in lost, is_instead=is_instead)
+        for failure in _turns(failures)
+        if judged.turns[failure.turn or 0].role == "assistant"
+    ]
     turns = [sample.turns[failure.reference or 0] for failure in missed]
     if updates := [_name_update(turn.text, names) for turn in turns if turn.role == "update"]:
         acts.append(f"did not note {_join(updates)}")
@@ -176,7 +170,7 @@ def describe_mistake(
     return MistakeText(
         scene=CAUSES.get(cause, f"The data names the cause {quote(cause)}.") if cause else "",
         act=" ".join(sentences),
-        states=_describe_states(states, sample, outputs, names, is_alone=not acts) if states else "",
+        states=_describe_states(states, sample, outputs, names, not acts) if states else "",
     )
 
 
@@ -203,28 +197,21 @@ def _describe_updates(
     return ([f"took {this} for {_join(taken)}"] if taken else []) + acts
 
 
-def _describe_message(
-    failure: Failure, turn: JudgedTurn, reference: Turn | None, *, is_lost: bool, is_instead: bool
-) -> str:
+def _describe_message(failure: Failure, judged: JudgedVideo, sample: Sample, *, is_lost: bool, is_instead: bool) -> str:
     """Return what a message of the model was, after "The assistant"."""
-    said = _say("said", turn.text)
+    turn = judged.turns[failure.turn or 0]
+    said = _say("repeated" if failure.kind == "repeats itself" else "said", turn.text)
     if is_lost:
         return f"{said} in time, but a pair of cost 0 is lost (zero_cost drop)"
     if failure.kind == "early or late":
         return f"{said} {_format_delay(turn)}"
-    if reference is not None:
-        return f"{said} instead of {quote(reference.text)}"
-    said = _say("repeated", turn.text) if failure.kind == "repeats itself" else said
+    if failure.reference is not None:
+        return f"{said} instead of {quote(sample.turns[failure.reference].text)}"
     return said if is_instead else f"{said} where it should have been silent"
 
 
 def _describe_states(
-    states: Sequence[Failure],
-    sample: Sample,
-    outputs: Sequence[FrameOutput],
-    names: Mapping[str, str],
-    *,
-    is_alone: bool,
+    states: Sequence[Failure], sample: Sample, outputs: Sequence[FrameOutput], names: Mapping[str, str], is_alone: bool
 ) -> str:
     """Return which states are wrong and until when; alone also what they are."""
     frame, end = states[0].frame_index, states[-1].end_frame
@@ -234,12 +221,16 @@ def _describe_states(
     noun, verb, last = ("state", "is", "") if len(ids) == 1 else ("states", "are", "")
     if len(ids) > len(states[-1].step_ids):  # some were right again before
         last = ", the last of them"
-    held = ""
-    if is_alone:
-        expected = next(state for number, state in enumerate(reference_states(sample)) if number == frame)
-        had, really = (_STATES[state[ids[0]]] for state in (outputs[frame].dst_state, expected))
-        held = f"The assistant takes {names[ids[0]]} to be {had} when it is {really}. "
-    return f"{held}Its {noun} of {steps} {verb} wrong{last} {until}."
+    updates = [
+        parse_update(turn.text)
+        for turn in sample.turns
+        if turn.role == "update" and frame_at(turn.time_s, sample.fps) <= frame
+    ]
+    done = [one.transition for one in updates if one is not None and one.step_id == ids[0]]
+    really = TRANSITIONS[done[-1]][1] if done else sample.initial_state.get(ids[0], "not_started")
+    had = outputs[frame].dst_state[ids[0]].replace("_", " ")
+    held = f"The assistant takes {names[ids[0]]} to be {had} when it is {really.replace('_', ' ')}. "
+    return f"{held if is_alone else ''}Its {noun} of {steps} {verb} wrong{last} {until}."
 
 
 def _name_steps(task: Task) -> Mapping[str, str]:

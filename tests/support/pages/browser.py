@@ -60,7 +60,7 @@ OPEN_FORM = """try {
     for (const one of ['form', 'new_run']) localStorage['stepscope:' + one] ??= 'open';
     for (const one of ['details', 'reviewing']) localStorage['stepscope:' + one] ??= 'yes';
 } catch {}"""
-"""Script that keeps the forms of a run open, as its user may choose: tests fill it in. They review, with all details."""
+"""Script that keeps the forms of a run open, as its user may choose: tests fill it in. They review, with details."""
 WATCH = """if (!sessionStorage.watches) {
     sessionStorage.watches = "yes";
     for (const one of ['details', 'reviewing']) localStorage['stepscope:' + one] = 'no';

@@ -4,8 +4,7 @@ import { createButton, createNode } from "../dom/dom.js";
 import { readSetting, writeSetting } from "../state/settings.js";
 
 const GAP_PX = 12,
-  EDGE_PX = 8, // between the popover and its part, and the window's edge
-  PLAYHEAD_PX = 60;
+  EDGE_PX = 8; // between the popover and its part, and the window's edge
 const IS_TOUCH = matchMedia("(pointer: coarse)").matches,
   CLICK = IS_TOUCH ? "tap" : "click";
 const SETTING = "tour",
@@ -74,7 +73,6 @@ export function startTour(player) {
   const move = (by) => () => goTo(player, player.tour.number + by);
   const close = { title: "Close the tour (Esc)", ariaLabel: "Close the tour" };
   const parts = {
-    arrow: createNode("div", "ss-tour-arrow"),
     title: createNode("h3", "", "", { id: "ss-tour-title" }),
     text: createNode("p", "", "", { id: "ss-tour-text" }),
     place: createNode("span", "ss-dim"),
@@ -82,12 +80,11 @@ export function startTour(player) {
     next: createButton("", "next", move(1)),
     rings: createNode("div", "ss-tour-rings"),
   };
-  const { arrow, title, text, place, back, next, rings } = parts;
+  const { title, text, place, back, next, rings } = parts;
   const box = createNode(
     "div",
     "ss-tour",
     [
-      arrow,
       title,
       createButton("ss-tour-close", "×", () => closeTour(player), close),
       text,
@@ -152,73 +149,26 @@ function drawRing({ left, top, right, bottom }) {
   return createNode("div", "ss-tour-ring", "", { style });
 }
 
-// The box of the lanes around the playhead: the failure that the page has opened on.
-function boxOfPlayhead(player) {
-  const { left, top, bottom } = boxOf(player.canvas),
-    x = left + player.timeline.x(player.video.time);
-  return { left: x - PLAYHEAD_PX, right: x + PLAYHEAD_PX, top, bottom };
-}
-
-// The place of the popover in the window that covers least of the toolbar, the parts and the playhead in the lanes,
-// with its side and the `covered` area: below the parts, above them, below the toolbar (no arrow), or beside one.
-function bestPlace(player, boxes) {
-  const { offsetWidth: width, offsetHeight: height } = player.tour.box,
-    bar = boxOf(player.find("bar")),
-    kept = [bar, boxOfPlayhead(player), ...boxes],
-    part = boxAround(boxes),
-    clamped = (value, most) => Math.max(EDGE_PX, Math.min(most - EDGE_PX, value)),
-    left = clamped((part.left + part.right - width) / 2, innerWidth - width);
-  const beside = boxes.flatMap((box) => {
-    const top = clamped((box.top + box.bottom - height) / 2, innerHeight - height);
-    return [
-      { side: "right", left: clamped(box.right + GAP_PX, innerWidth - width), top },
-      { side: "left", left: box.left - GAP_PX - width, top },
-    ];
-  });
-  const places = [
-    { side: "below", left, top: part.bottom + GAP_PX },
-    { side: "above", left, top: part.top - GAP_PX - height },
-    { side: "", left, top: bar.bottom + GAP_PX },
-    ...beside,
-  ];
-  const isInWindow = ({ left: x, top: y }) =>
-    Math.min(x, y) >= EDGE_PX && x + width <= innerWidth - EDGE_PX && y + height <= innerHeight - EDGE_PX;
-  const overlap = (from, size, low, high) => Math.max(0, Math.min(from + size, high) - Math.max(from, low));
-  const coveredBy = ({ left: x, top: y }) =>
-    kept.reduce(
-      (sum, box) => sum + overlap(x, width, box.left, box.right) * overlap(y, height, box.top, box.bottom),
-      0,
-    );
-  const atFoot = { ...places[0], top: Math.max(EDGE_PX, innerHeight - height - EDGE_PX) },
-    found = places.filter(isInWindow).map((place) => ({ ...place, covered: coveredBy(place) }));
-  return found.sort((a, b) => a.covered - b.covered)[0] ?? { ...atFoot, covered: coveredBy(atFoot) };
-}
-
-// Scrolls such that the parts of the stop are in the window, and the popover beside them where it would cover some.
+// Scrolls such that the parts of the stop are in the window.
 function scrollToStop(player) {
-  const boxes = boxesOfStop(player),
-    { top, bottom } = boxAround(boxes);
+  const { top, bottom } = boxAround(boxesOfStop(player));
   if (bottom > innerHeight || top < 0) scrollBy({ top: Math.min(top - EDGE_PX, bottom + EDGE_PX - innerHeight) });
-  const moved = boxesOfStop(player);
-  if (!bestPlace(player, moved).covered) return;
-  const part = boxAround(moved),
-    missing = Math.ceil(part.bottom + GAP_PX + player.tour.box.offsetHeight + EDGE_PX - innerHeight);
-  if (missing > 0) scrollBy({ top: Math.min(missing, part.top - EDGE_PX) });
 }
 
-// Places the popover where it covers least, with an arrow to the middle of its parts.
+// Places the popover below the parts of the stop, above them, or at the foot of the window.
 function position(player) {
   if (!player.tour) return;
-  const { box, rings, arrow } = player.tour,
+  const { box, rings } = player.tour,
+    { offsetWidth: width, offsetHeight: height } = box,
     boxes = boxesOfStop(player),
     part = boxAround(boxes),
-    place = bestPlace(player, boxes);
-  Object.assign(box.style, { left: `${place.left}px`, top: `${place.top}px` });
-  box.dataset.side = place.side;
-  const isBeside = ["left", "right"].includes(place.side),
-    [from, to, size] = isBeside ? ["top", "bottom", box.offsetHeight] : ["left", "right", box.offsetWidth];
-  const along = Math.max(14, Math.min(size - 14, (part[from] + part[to]) / 2 - place[from]));
-  Object.assign(arrow.style, { left: "", top: "", [from]: `${along}px` });
+    lowest = innerHeight - height - EDGE_PX,
+    places = [part.bottom + GAP_PX, part.top - GAP_PX - height, lowest],
+    middle = (part.left + part.right - width) / 2;
+  Object.assign(box.style, {
+    left: `${Math.max(EDGE_PX, Math.min(innerWidth - width - EDGE_PX, middle))}px`,
+    top: `${places.find((place) => place >= EDGE_PX && place <= lowest) ?? EDGE_PX}px`,
+  });
   rings.replaceChildren(...boxes.map(drawRing));
 }
 

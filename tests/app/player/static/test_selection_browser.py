@@ -56,7 +56,9 @@ def check_rows(page: Page, store: ReviewStore) -> None:
         row.locator(".ss-time").click()
         for tab in ("rows",) if judged else ("review", "curves", "rows"):
             page.click(f"[data-tab={tab}]")
-            assert (text or "").removeprefix("missed") in (page.text_content(".ss-event") or "")
+            assert (text or "").removeprefix("should have said").removeprefix("missed") in (
+                page.text_content(".ss-event") or ""
+            )
             assert time_text in page.inner_text(".ss-event")
         page.keyboard.press("5")
         wait_for(page, "seen.saved && !seen.waiting")

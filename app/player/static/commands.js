@@ -168,7 +168,7 @@ function runCommand(player, name) {
   const [, verdict] = name.match(/^verdict(\d)$/) ?? [];
   if (!player.data && name !== "help") return setStatus(player, "Nothing to play yet: press Run.");
   updatePlayhead(player);
-  setStatus(player, "");
+  if (name !== "details") setStatus(player, "");
   if (verdict) giveVerdict(player, player.settings.verdicts[verdict - 1]);
   else commands[name](player);
 }

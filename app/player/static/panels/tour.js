@@ -12,8 +12,8 @@ const SETTING = "tour",
 const STOPS = [
   [
     "What the assistant is for",
-    "A model watches somebody at a task, and should say when a step is done or goes wrong. Beside the video: what it " +
-      "did wrong at this moment, what it should have said, and what it decided.",
+    "A model watches somebody at a task, and should say when a step is done or goes wrong. The sentence at the video " +
+      "says what it did wrong at this moment, and what it should have said.",
     (player) =>
       [...document.querySelectorAll(`#${player.settings.video_id}`), player.find("now"), player.find("said")].map(
         boxOf,
@@ -135,7 +135,7 @@ function goTo(player, number) {
 
 function boxesOfStop(player) {
   const { stops, number } = player.tour;
-  return stops[number][2](player);
+  return stops[number][2](player).filter(({ left, right }) => right > left); // a panel may be folded away
 }
 
 function boxAround(boxes) {

@@ -4,7 +4,7 @@ import { finishVideo, undoOrRedo } from "./review/actions.js";
 import { copyLink } from "./address.js";
 import { layout, reveal, setView, zoom } from "./timeline/chart.js";
 import { addTurn, deleteTurn, editText, nudge } from "./review/corrections.js";
-import { causeMeanings, frameAt, referenceWord, SIGNS } from "./state/data.js";
+import { frameAt, referenceWord, SIGNS } from "./state/data.js";
 import { createButton, createNode, createTable, keepSetting, keyOf, setStatus } from "./dom/dom.js";
 import { findKind, stepStop, stepVideo, toggleOnlyKind } from "./playback/failure_stops.js";
 import { focusTags, giveVerdict, setReviewing } from "./review/review.js";
@@ -266,8 +266,6 @@ function showHelp(player) {
     createNode("h3", "", "Signs"),
     createTable("ss-signs", [...Object.entries(SIGNS), ...LANES.flatMap((lane) => lane.legend)]),
     createNode("p", "ss-dim", bands),
-    createNode("h3", "", "Causes, where the manifest names one"),
-    createTable("ss-signs", Object.entries(causeMeanings(player))),
     ...(player.settings.can_run ? [createButton("ss-start-tour", "tour of the page", openTour)] : []),
     createButton("", "close (Esc)", () => dialog.close()),
   );

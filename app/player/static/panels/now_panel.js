@@ -3,7 +3,6 @@
 import {
   assistantState,
   bandsOf,
-  causeMeanings,
   clockText,
   countText,
   countUpTo,
@@ -101,7 +100,7 @@ function mistakeCard(player, data, failure, isHere) {
     ...(OTHER_WORDS.includes(failure.kind) ? otherWordsLines(data, data.turns[failure.turn]) : []),
     failure.kind !== HIDDEN_ROOT && reason && createNode("p", "ss-reason", reason),
     mistake && signsPart(player, mistake.stops, failure),
-    failure.cause && detail([causeLine(player, failure.cause)]),
+    failure.cause && detail(["cause ", createNode("span", "ss-tag", failure.cause)]),
     highest && detail([createNode("span", "ss-highest", highestText(highest, data, isHere))]),
   ]);
 }
@@ -138,14 +137,6 @@ function otherWordsLines(data, turn) {
     ...texts,
     createNode("p", "ss-dim ss-detail", `matching cost ${turn.cost.toFixed(2)}, ${delayText(turn.delay)}`),
   ];
-}
-
-// A cause of difficulty from the manifest, explained; a split may define its own.
-function causeLine(player, cause) {
-  const meanings = causeMeanings(player),
-    meaning = Object.hasOwn(meanings, cause) ? meanings[cause] : "as the split's manifest names it",
-    title = "Why this moment is hard: the split's manifest names the cause beside a reference turn.";
-  return createNode("span", "ss-cause", ["cause ", createNode("span", "ss-tag", cause), " ", meaning], { title });
 }
 
 const DECIDED_WORDS = { speak: ["silent", "spoke"], update: ["no update", "updated"] };

@@ -1,6 +1,6 @@
 // The stops of N and P: failures, and matched texts of low similarity, which the scores count as matched.
 
-import { causesOfSplit, clockText, countText, HIDDEN_ROOT, LOW_SIMILARITY, STOP_SIGNS, timeOf } from "./data.js";
+import { clockText, countText, HIDDEN_ROOT, LOW_SIMILARITY, STOP_SIGNS, timeOf } from "./data.js";
 
 // Whether outputs exist that can fail: a reference alone has none.
 export function canFail(data) {
@@ -30,7 +30,7 @@ export function sentenceOf(player, { mistake, root, words }) {
   const { data } = player;
   if (mistake === undefined) return words || data.roots[root].words;
   const { cause, scene, act, states } = data.mistakes[mistake],
-    own = causesOfSplit(player)[cause];
+    [, own] = player.review.state?.vocabulary?.causes.find(([name]) => name === cause) ?? [];
   return [own ? `Cause ${cause}: ${own}.` : scene, act || states].filter(Boolean).join(" ");
 }
 

@@ -110,7 +110,7 @@ def test_the_first_failure_is_shown_without_a_click_and_the_tour_has_five_stops(
     expect(page.locator(".ss-failure")).to_contain_text("cause decoy")
     page.reload()
     page.wait_for_function(OPENED)
-    expect(page.locator(".ss-row").nth(1)).to_contain_text("S1->start"), "details are remembered"
+    expect(page.locator(".ss-row").nth(1)).to_contain_text("S1->start")  # details are remembered
 
 
 @pytest.mark.slow

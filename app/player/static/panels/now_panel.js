@@ -219,7 +219,7 @@ function reasoningPart(player, data, frame) {
 }
 
 function matchLines(data, turn) {
-  const reason = turn.is_lost ? "a pair of cost 0 is lost (zero_cost drop)" : "no reference near";
+  const reason = turn.is_lost ? "a pair of cost 0 is lost (zero_cost drop)" : "it should have been silent";
   const words = {
     matched: turn.is_low ? LOW_SIMILARITY : "matched",
     mismatched: "wrong text",
@@ -227,7 +227,7 @@ function matchLines(data, turn) {
   }[turn.verdict];
   return [
     createNode("p", `ss-judged ss-${drawnVerdict(turn)}`, [
-      createNode("b", "", `${signOfTurn(turn)} ${words}`),
+      createNode("b", "", [detail(`${signOfTurn(turn)} `), words]),
       turn.score !== null && detail(` similarity ${turn.score.toFixed(2)}, cost ${turn.cost.toFixed(2)},`),
       turn.score !== null && ` ${delayText(turn.delay)}`,
     ]),
@@ -246,13 +246,14 @@ function updateLines(data, frame) {
     updates = data.turns.slice(first, end).filter((turn) => turn.role === "update");
   const match = (turn) =>
     ({
-      matched: [` ${signOfTurn(turn)} ${delayText(turn.delay)}`],
+      matched: [detail(` ${signOfTurn(turn)}`), ` ${delayText(turn.delay)}`],
       mismatched: [
-        " ◇ really ",
+        detail(" ◇"),
+        " really ",
         ...createUpdate(data, "b", data.references[turn.link]?.text),
         `, ${delayText(turn.delay)}`,
       ],
-      redundant: [" ◇ nothing changed"],
+      redundant: [detail(" ◇"), " nothing changed"],
     })[turn.verdict] ?? [];
   return updates.map((turn) => {
     const legality = turn.legality !== "legal" && legalityTag(turn);

@@ -10,7 +10,9 @@ export function legalityTag({ legality }) {
       ? "not written as STEP->start or STEP->complete: it changes nothing"
       : "in the states that the model had, it skips, repeats or goes back, or its step does not exist; it " +
         "may still match the reference";
-  return createNode("span", "ss-tag", legality === "illegal" ? "illegal in the model's states" : legality, { title });
+  return createNode("span", "ss-tag ss-detail", legality === "illegal" ? "illegal in the model's states" : legality, {
+    title,
+  });
 }
 
 // An update as it is written, for *details*, and in words.

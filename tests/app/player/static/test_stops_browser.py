@@ -113,7 +113,9 @@ def visit_all(page: Page) -> list[tuple[str, float]]:
         if said.startswith(("No failure after", "No mistake after", "No root after")):
             return visited
         seen = inspect(page)
-        page.locator(".ss-failure .ss-sentence").filter(has_text=re.search(r"\d+:[\d.]+", said)[0]).wait_for()
+        page.locator(".ss-failure .ss-sentence").filter(
+            has_text=re.compile(re.findall(r"\d+:[\d.]+", said)[0])
+        ).wait_for()
         visited.append((seen["stop"], round(seen["time"], 2)))
 
 

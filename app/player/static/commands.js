@@ -31,8 +31,8 @@ const KEYS = [
   [
     "P N 8",
     "previousFailure nextFailure onlyThisKind",
-    "previous, next mistake of the chosen kinds (while reviewing: failure), or moment of a search or to settle; choose " +
-      "only this kind, or the others again",
+    "previous, next mistake (while reviewing: failure) of the chosen kinds, or moment of a search or to settle; " +
+      "choose only this kind, or the others again",
   ],
   ["( )", "previousVideo nextVideo", "previous, next video of the run, in the order of its table"],
   ["I O", "regionStart regionEnd", "begin, end the region here (or drag with Shift)"],

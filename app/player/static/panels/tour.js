@@ -21,7 +21,8 @@ const STOPS = [
   ],
   [
     "Lanes",
-    `What it should have said, above what it said, and the steps over time. Hatching shows wrong steps. A ${CLICK} goes there.`,
+    "What it should have said, above what it said, and the steps over time. Hatching shows wrong steps. " +
+      `A ${CLICK} goes there.`,
     (player) => boxesOfRows(player, (row, index, rows) => rows.slice(0, index + 1).every(isAboveSignals)),
   ],
   [
@@ -32,7 +33,7 @@ const STOPS = [
   ],
   [
     "Mistakes",
-    `${IS_TOUCH ? "These buttons go" : "N goes"} to the next mistake${IS_TOUCH ? " and back" : ", P to the previous one"}. The ` +
+    `${IS_TOUCH ? "The buttons go" : "N and P go"} to the next mistake and back. The ` +
       "button # shows signs and numbers, and kinds of failures to stop at.",
     (player) => [boxOf(player.find("next"))],
   ],

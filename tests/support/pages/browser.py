@@ -33,7 +33,7 @@ FLAGS = [
     "--autoplay-policy=no-user-gesture-required",
 ]
 START_S = 300.0
-PATIENCE_MS = 20_000
+PATIENCE_MS = 120_000
 expect.set_options(timeout=PATIENCE_MS)
 STATUS = "#status [role=status]"
 OPENED = """() => {

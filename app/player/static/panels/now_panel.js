@@ -97,7 +97,8 @@ function mistakeCard(player, data, failure, isHere) {
       ` ${sentenceOf(player, failure)}`,
       mistake?.act && ` ${mistake.states}`,
     ]),
-    ...(OTHER_WORDS.includes(failure.kind) ? otherWordsLines(data, data.turns[failure.turn]) : []),
+    OTHER_WORDS.includes(failure.kind) &&
+      createNode("div", mistake ? "ss-detail" : "", otherWordsLines(data, data.turns[failure.turn])),
     failure.kind !== HIDDEN_ROOT && reason && createNode("p", "ss-reason", reason),
     mistake && signsPart(player, mistake.stops, failure),
     failure.cause && detail(["cause ", createNode("span", "ss-tag", failure.cause)]),

@@ -82,7 +82,7 @@ def test_the_first_failure_is_shown_without_a_click_and_the_tour_has_five_stops(
     bottoms = page.evaluate("""[...document.querySelectorAll("#video, .ss-failure, .ss-signals .main-svg")].map(
         (part) => part.getBoundingClientRect().bottom)""")
     assert max(bottoms) <= 900, "video, sentence and signals are in view together"
-    assert page.locator(".ss-sign").filter(visible=True).count() == 0
+    assert page.locator(".ss-one-failure").filter(visible=True).count() == 0
     assert page.locator(".ss-said").evaluate(IS_IN_VIEW), "the line is covered or out of view"
     assert page.is_enabled("#run")
     tour = page.locator(".ss-tour")
@@ -104,7 +104,7 @@ def test_the_first_failure_is_shown_without_a_click_and_the_tour_has_five_stops(
     assert inspect(page)["waiting"] == 0, "who watches changes nothing"
     page.keyboard.press("p")
     page.locator(".ss-failure summary").click()
-    page.locator(".ss-sign").nth(1).click()
+    page.locator(".ss-one-failure").nth(1).click()
     page.wait_for_function("document.querySelector('.ss').inspect().stop === 'missed'")
     page.keyboard.press("#")
     expect(page.locator(".ss-failure")).to_contain_text("cause decoy")

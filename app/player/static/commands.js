@@ -5,6 +5,7 @@ import { copyLink } from "./address.js";
 import { layout, reveal, setView, zoom } from "./timeline/chart.js";
 import { addTurn, deleteTurn, editText, nudge } from "./review/corrections.js";
 import { frameAt, referenceWord, SIGNS } from "./state/data.js";
+import { readSetting } from "./state/settings.js";
 import { createButton, createNode, createTable, keepSetting, keyOf, setStatus } from "./dom/dom.js";
 import { findKind, stepStop, stepVideo, toggleOnlyKind } from "./playback/failure_stops.js";
 import { focusTags, giveVerdict, setReviewing } from "./review/review.js";
@@ -17,7 +18,6 @@ import { clearRegion, setLoop, setRegion } from "./playback/region.js";
 import { toggleSpeech } from "./clock/speech.js";
 import { goToUnreviewed, splitPair, stepEvent } from "./playback/selection.js";
 import { addMoment } from "./panels/story.js";
-import { readSetting } from "./state/settings.js";
 import { nextTab, openTab } from "./panels/tabs.js";
 import { startTour } from "./panels/tour.js";
 

@@ -116,7 +116,7 @@ function signsPart(player, stops, shown) {
         time !== shown.time && ` ${clockText(time)}`,
       ];
     const onclick = () => goToFailure(player, player.data.stops.indexOf(stop));
-    return createButton("ss-sign", text, onclick, { ariaPressed: stop === shown });
+    return createButton("ss-one-failure", text, onclick, { ariaPressed: stop === shown });
   });
   const parts = [createNode("summary", "", countText(stops.length, "sign")), ...buttons],
     ontoggle = ({ target }) => (player.isUnfolded = target.open);

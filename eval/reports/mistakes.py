@@ -163,7 +163,8 @@ def describe_mistake(
     if updates := [_name_update(turn.text, names) for turn in turns if turn.role == "update"]:
         acts.append(f"did not note {_join(updates)}")
     acts += [f"did not {_say('say', turn.text)}" for turn in turns if turn.role == "assistant"]
-    sentences = [_finish(f"The assistant {_join(acts, ', and ')}")] if acts else []
+    told = f"The assistant {_join(acts, ', and ')}" if acts else ""
+    sentences = [told if told.endswith((".”", "!”", "?”", "…”")) else f"{told}."] if told else []
     if any(is_unasked(failure, sample, task) for failure in missed):
         sentences.append("That answers a user turn that this run did not have.")
     cause = mistake.cause
@@ -279,8 +280,3 @@ def quote(text: str) -> str:
 def _join(parts: Collection[str], last: str = " and ") -> str:
     *first, end = parts
     return f"{', '.join(first)}{last}{end}" if first else end
-
-
-def _finish(sentence: str) -> str:
-    """Return a sentence with its full stop, unless it ends with one inside quotes."""
-    return sentence if sentence.endswith((".”", "!”", "?”", "…”")) else f"{sentence}."

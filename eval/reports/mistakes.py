@@ -219,19 +219,16 @@ def _describe_states(
     ids = [*dict.fromkeys(step_id for state in states for step_id in state.step_ids)]
     until = "to the end of the run" if end >= len(outputs) else f"until {format_clock(outputs[end].time_s, digits=1)}"
     steps = _join([names[one] for one in ids]) if len(ids) <= MAX_NAMES else format_count(len(ids), "step")
-    noun, verb, last = ("state", "is", "") if len(ids) == 1 else ("states", "are", "")
-    if len(ids) > len(states[-1].step_ids):  # some were right again before
-        last = ", the last of them"
-    updates = [
-        parse_update(turn.text)
-        for turn in sample.turns
-        if turn.role == "update" and frame_at(turn.time_s, sample.fps) <= frame
-    ]
-    done = [one.transition for one in updates if one is not None and one.step_id == ids[0]]
-    really = TRANSITIONS[done[-1]][1] if done else sample.initial_state.get(ids[0], "not_started")
-    had = outputs[frame].dst_state[ids[0]].replace("_", " ")
-    held = f"The assistant takes {names[ids[0]]} to be {had} when it is {really.replace('_', ' ')}. "
-    return f"{held if is_alone else ''}Its {noun} of {steps} {verb} wrong{last} {until}."
+    noun, verb = ("state", "is") if len(ids) == 1 else ("states", "are")
+    last = ", the last of them" if len(ids) > len(states[-1].step_ids) else ""  # the others were right again before
+    wrong = f"Its {noun} of {steps} {verb} wrong{last} {until}."
+    if not is_alone:
+        return wrong
+    turns = [turn for turn in sample.turns if turn.role == "update" and frame_at(turn.time_s, sample.fps) <= frame]
+    updates = [update for turn in turns if (update := parse_update(turn.text)) and update.step_id == ids[0]]
+    really = TRANSITIONS[updates[-1].transition][1] if updates else sample.initial_state.get(ids[0], "not_started")
+    had, has = (state.replace("_", " ") for state in (outputs[frame].dst_state[ids[0]], really))
+    return f"The assistant takes {names[ids[0]]} to be {had} when it is {has}. {wrong}"
 
 
 def _name_steps(task: Task) -> Mapping[str, str]:

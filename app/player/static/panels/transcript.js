@@ -34,8 +34,9 @@ function gradeTag(data, turn) {
 function quoteLabel(data, turn, reference) {
   const isCompared = reference.role !== "update" || data.has_states;
   if (reference.role === "user") return "user, not in this run";
-  if (reference.role === "update" && isCompared) return reference.is_missed ? "missed" : "not reached";
-  return "should have said";
+  if (reference.role === "assistant") return "should have said";
+  if (turn || data.isReferenceAlone || !isCompared) return "really";
+  return reference.is_missed ? "missed" : "not reached";
 }
 
 export class Transcript {

@@ -1,6 +1,15 @@
 // The transcript beside the video: a row per turn, of which only those in view are in the page.
 
-import { clockText, countUpTo, drawnVerdict, KINDS, LOW_SIMILARITY, signOfTurn, updateWords } from "../state/data.js";
+import {
+  clockText,
+  countUpTo,
+  drawnVerdict,
+  KINDS,
+  LOW_SIMILARITY,
+  referenceWord,
+  signOfTurn,
+  updateWords,
+} from "../state/data.js";
 import { createNode, createQuote } from "../dom/dom.js";
 import { WindowedList } from "../dom/windowed_list.js";
 
@@ -32,10 +41,10 @@ function gradeTag(data, turn) {
 }
 
 function quoteLabel(data, turn, reference) {
-  const isCompared = reference.role !== "update" || data.has_states;
-  if (reference.role === "user") return "user, not in this run";
+  if (!data.has_reference) return referenceWord(data);
+  if (reference.role === "user") return data.isReferenceAlone ? "user" : "user, not in this run";
   if (reference.role === "assistant") return "should have said";
-  if (turn || data.isReferenceAlone || !isCompared) return "really";
+  if (turn || data.isReferenceAlone || !data.has_states) return "really";
   return reference.is_missed ? "missed" : "not reached";
 }
 

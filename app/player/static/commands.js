@@ -68,7 +68,6 @@ const REVIEW_KEYS = [
   ["9", "markSpan", "hold while the video plays: mark the reply span of the turn inside it, or of a new turn"],
   ["V B", "earlier later", "correct the reference: one frame, or one onset of the sound, earlier, later"],
 ];
-const NAVIGATION = "previousEvent nextEvent nextUnreviewed".split(" "); // works while watching, too
 const TYPING_MS = 700; // where E has no text to edit, letters that follow it at this pace are a text, and do nothing
 
 // The key bindings in the order of the help, without those of reviews and of the model where the page has none.
@@ -286,7 +285,8 @@ const RESERVED_KEYS = [
 
 export function mountCommands(player) {
   const commandByKey = bindKeys(player),
-    ofReview = REVIEW_KEYS.flatMap(([, names]) => names.split(" ")).filter((name) => !NAVIGATION.includes(name));
+    changing = REVIEW_KEYS.filter(([keys]) => keys !== "Q W U"), // these only navigate
+    ofReview = changing.flatMap(([, names]) => names.split(" "));
   drawDetails(player, readSetting("details") === "yes");
   let typedAtMs = -Infinity;
   player.root.addEventListener("click", (event) => {

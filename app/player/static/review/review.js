@@ -67,13 +67,6 @@ export function setReviewing(player, isOn) {
   drawReview(player);
 }
 
-function drawMode(player) {
-  const button = player.find("mode");
-  button.ariaPressed = player.isReviewing;
-  button.textContent = player.isReviewing ? `✎ ${player.reviewer || "your name"}` : "✎ review";
-  player.root.classList.toggle("ss-reviewing", player.isReviewing);
-}
-
 function setBlind(player, isBlind) {
   player.review.isBlind = isBlind;
   drawReview(player);
@@ -83,9 +76,11 @@ function setBlind(player, isBlind) {
 export function drawReview(player) {
   const panel = player.find("review");
   player.find("tabs").querySelector("[data-tab=review]").hidden = !player.settings.can_review;
-  player.find("mode").hidden = !player.settings.can_review;
+  const textContent = player.isReviewing ? `✎ ${player.reviewer || "your name"}` : "✎ review",
+    hidden = !player.settings.can_review;
+  Object.assign(player.find("mode"), { hidden, textContent, ariaPressed: player.isReviewing });
+  player.root.classList.toggle("ss-reviewing", player.isReviewing);
   if (!player.settings.can_review) return;
-  drawMode(player);
   drawSaveStatus(player);
   drawQueue(player);
   if (document.activeElement !== player.find("who")) player.find("who").value = player.reviewer;

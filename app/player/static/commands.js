@@ -218,7 +218,8 @@ function focusQuestion(player) {
   else setStatus(player, "This page answers no questions.");
 }
 
-const isAskOpen = () => document.documentElement.dataset.ask === "open" && document.querySelector("#ask")?.offsetParent;
+const isAskOpen = () =>
+  document.documentElement.dataset.ask === "open" && document.querySelector("#ask")?.getClientRects().length > 0;
 
 // The button of the panel Ask opens it for typing; Escape closes it.
 function mountAsk(player) {

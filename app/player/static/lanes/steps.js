@@ -29,8 +29,9 @@ export const steps = defineLane({
     if (!isFolded) return all;
     return [{ label: `${listed.length} steps`, step: null, height: 16 }, ...openSteps.map((step) => all[step])];
   },
-  paintLabel: ({ pen, gutter, isFigure }, row) => {
+  paintLabel: ({ pen, gutter, isFigure, isDetailed }, row) => {
     const names = row.height > 22 && (bandsOf(row.run).length > 1 || !row.run.has_states) ? bandsOf(row.run) : [];
+    const words = { model: "model", reference: isFigure || isDetailed ? "ref" : "really" };
     const { font } = pen,
       height = (row.height - 3) / names.length,
       room = gutter - (names.length ? 50 : 14);
@@ -39,9 +40,7 @@ export const steps = defineLane({
     paintLines(pen, lines, 4, row.top + row.height / 2, 11);
     pen.font = font.replace("12px", "11px");
     pen.textAlign = "right";
-    names.forEach((name, place) =>
-      pen.fillText(name === "model" ? name : "ref", gutter - 9, row.top + (place + 0.5) * height + 0.5),
-    );
+    names.forEach((name, place) => pen.fillText(words[name], gutter - 9, row.top + (place + 0.5) * height + 0.5));
     pen.font = font;
   },
   paint: (timeline, row) => {

@@ -93,7 +93,6 @@ function mistakeCard(player, data, failure, isHere) {
   return createNode("div", failure.kind === LOW_SIMILARITY ? "ss-failure ss-low" : "ss-failure", [
     createNode("p", "ss-sentence", [
       createNode("b", "", clockText(failure.time)),
-      !isHere && createNode("span", "ss-tag", "moved from here"),
       ` ${sentenceOf(player, failure)}`,
       mistake?.act && ` ${mistake.states}`,
     ]),
@@ -254,7 +253,7 @@ function updateLines(data, frame) {
         ...createUpdate(data, "b", data.references[turn.link]?.text),
         `, ${delayText(turn.delay)}`,
       ],
-      redundant: [detail(" ◇"), " nothing changed"],
+      redundant: [detail(" ◇"), " really, no step changed"],
     })[turn.verdict] ?? [];
   return updates.map((turn) => {
     const legality = turn.legality !== "legal" && legalityTag(turn);

@@ -111,6 +111,14 @@ def test_the_first_failure_is_shown_without_a_click_and_the_tour_has_five_stops(
     page.reload()
     page.wait_for_function(OPENED)
     expect(page.locator(".ss-row").nth(1)).to_contain_text("S1->start")  # details are remembered
+    page.set_viewport_size({"width": 390, "height": 844})
+    sheet = page.locator("[data-do=showEvidence]")
+    expect(page.locator(".ss-now")).to_be_hidden()
+    sheet.click()
+    expect(page.locator(".ss-now")).to_be_visible()
+    sheet.click()
+    page.locator(".ss-lanes").evaluate("(lanes) => lanes.scrollIntoView()")
+    page.wait_for_function("document.querySelector('#video').getBoundingClientRect().top === 0")  # it is pinned
 
 
 @pytest.mark.slow

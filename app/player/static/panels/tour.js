@@ -164,7 +164,9 @@ function position(player) {
     boxes = boxesOfStop(player),
     part = boxAround(boxes),
     lowest = innerHeight - height - EDGE_PX,
-    places = [part.bottom + GAP_PX, part.top - GAP_PX - height, lowest],
+    bar = boxOf(player.find("bar")),
+    foot = part.bottom <= bar.top ? bar.bottom : part.bottom, // the buttons stay in view
+    places = [foot + GAP_PX, part.top - GAP_PX - height, lowest],
     middle = (part.left + part.right - width) / 2;
   Object.assign(box.style, {
     left: `${Math.max(EDGE_PX, Math.min(innerWidth - width - EDGE_PX, middle))}px`,

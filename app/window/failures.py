@@ -1,15 +1,26 @@
 """The failures of a run, described for the player's script."""
 
+import re
 from collections.abc import Mapping
+from dataclasses import asdict
 from typing import Any, Final
 
+from stepscope.app.core.run import Run
 from stepscope.engine.control.task import Task
-from stepscope.engine.records import UserTurn, frame_at
+from stepscope.engine.model.files.bundled import BUNDLED_DIGESTS
+from stepscope.engine.records import frame_at
 from stepscope.eval.data.samples import Sample
-from stepscope.eval.metrics.failures import LATE_S
 from stepscope.eval.metrics.matched_video import Failure, JudgedTurn, JudgedVideo
 from stepscope.eval.metrics.replies.turn_taking import SEMANTIC_THRESHOLD
+from stepscope.eval.reports.mistakes import (
+    describe_mistake,
+    find_cause,
+    find_mistakes,
+    is_unasked,
+    quote,
+)
 
+_GOAL: Final = re.compile(r"[a-z]+ (an?|the|your|some) \w")
 LOW_SIMILARITY: Final = 0.8
 """A matched text with a lower one is marked ≈: "boat" for "tower" has 0.55 to 0.61, a paraphrase 0.87 to 0.90."""
 LOST_PAIR: Final = "its pair, the same words in the same frame, has cost 0 and is lost (zero_cost drop)"
@@ -50,29 +61,40 @@ def pack_failure(
         "words": LOST_PAIR
         if failure.turn in lost or (turn is None and failure.reference in lost.values())
         else _describe_failure(failure, turn, None if reference is None else reference.text)
-        + (" after a user turn that this run did not have" if _is_unasked(failure, sample, task) else ""),
-        "cause": _find_cause(failure, sample),
+        + (" after a user turn that this run did not have" if is_unasked(failure, sample, task) else ""),
+        "cause": find_cause(failure, sample),
     }
 
 
-def _find_cause(failure: Failure, sample: Sample) -> str | None:
-    """Return the cause of the failure's reference turn; without one, that of the nearest turn within ``LATE_S``."""
-    if failure.reference is not None:
-        return sample.turns[failure.reference].cause
-    if failure.turn is None:
-        return None
-    distances = [
-        (abs(turn.time_s - failure.frame_index / sample.fps), turn.cause) for turn in sample.turns if turn.cause
+def describe_recording(run: Run) -> str:
+    """Return in one sentence what a run shows: who watches what, and what the model should have said."""
+    name = run.provenance.checkpoint
+    model = (
+        "the bundled model"
+        if run.model_digest in BUNDLED_DIGESTS
+        else f"the model {quote(name)}"
+        if name
+        else "a model"
+    )
+    goal = " ".join(run.task.goal.split()).removesuffix(".")
+    is_phrase = _GOAL.match(goal) is not None  # such as "build the robot"
+    whom = f"somebody {goal}" if is_phrase else f"a video of the task {quote(goal)}" if goal else "a video"
+    speaks = run.reference is not None and any(turn.role == "assistant" for turn in run.reference.turns)
+    duty = "when a step was done or went wrong" if run.task.steps else "what its reference says"
+    ending = f" and should have said {duty}" if speaks else ", and nobody wrote what it should have said"
+    return f"A recording: {model} watched {whom}{ending}."
+
+
+def pack_mistakes(judged: JudgedVideo, sample: Sample, run: Run, *, lost: Mapping[int, int]) -> list[dict[str, Any]]:
+    """Return the mistakes of a run by time: their sentences, and the positions of their failures."""
+    return [
+        {
+            "failures": mistake.failures,
+            "cause": mistake.cause,
+            **asdict(describe_mistake(mistake, judged, sample, run.outputs, run.task, lost=lost)),
+        }
+        for mistake in find_mistakes(judged, sample)
     ]
-    return min((near for near in distances if near[0] <= LATE_S), default=(0, None))[1]
-
-
-def _is_unasked(failure: Failure, sample: Sample, task: Task) -> bool:
-    """Return whether a missed message answers a user turn of the reference that the run did not have."""
-    if failure.kind != "missed" or failure.reference is None:
-        return False
-    before = [turn for turn in sample.turns[: failure.reference] if turn.role != "update"][-1:]
-    return any(t.role == "user" and UserTurn(time_s=t.time_s, text=t.text) not in task.all_user_turns for t in before)
 
 
 def _describe_failure(failure: Failure, turn: JudgedTurn | None, reference: str | None) -> str:

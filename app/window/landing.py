@@ -16,7 +16,7 @@ from stepscope.eval.metrics.failures import WORST_S, worst_frame
 from stepscope.eval.metrics.matched_video import JudgedVideo
 
 NO_FAILURES: Final = "It has no failures."
-NEXT_BY_N: Final = "Press N for the next failure."
+NEXT_BY_N: Final = "Press N for the next mistake."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -148,7 +148,7 @@ def find_worst_moment(
         return find_first_stop(run, judged, events)
     longest = max(run.outputs, beside.outputs if beside is not None else (), key=len)
     event = None if judged is None else _first_failure(judged, events, worst, run.config.fps)
-    words = "This is its worst moment; press N for the next failure."
+    words = "This is its worst moment; press N for the next mistake."
     return Landing(time_s=longest[worst].time_s, event=event, sentence=words)
 
 

@@ -21,7 +21,13 @@ from stepscope.app.core.run import Run, write_task
 from stepscope.app.core.videos import Clip
 from stepscope.app.formatting import STATE_WORDS
 from stepscope.app.review_store.events import VideoEvents
-from stepscope.app.window.failures import find_lost_pairs, find_low_texts, pack_failure
+from stepscope.app.window.failures import (
+    describe_recording,
+    find_lost_pairs,
+    find_low_texts,
+    pack_failure,
+    pack_mistakes,
+)
 from stepscope.app.window.landing import STAYING, Landing
 from stepscope.app.window.reasons import pack_evidence, pack_reasons
 from stepscope.engine.decisions.signals import SignalSpec
@@ -192,6 +198,8 @@ def _pack(run: Run, judged: JudgedVideo | None, *, other: Run | None = None) -> 
         ]
         if judged and sample
         else [],
+        "mistakes": pack_mistakes(judged, sample, run, lost=lost) if judged and sample else [],
+        **({"intro": describe_recording(run)} if outputs and run.is_finished else {}),
         **reasons,
         **({"evidence": evidence} if (evidence := pack_evidence(run)) else {}),
     }

@@ -6,14 +6,15 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, expect
 
-from tests.support.pages.browser import NEEDS_CHROMIUM, OPENED, inspect, run, serve, wait_for_status
+from tests.support.pages.browser import NEEDS_CHROMIUM, OPENED, WATCH, inspect, run, serve, wait_for_status
 from tests.support.paths import ASSETS
 
 pytestmark = NEEDS_CHROMIUM
-LINE = (
-    "Failure 1 of 4 · ◇ wrong update: S2->start, with no reference near · 0:09.5 · "
-    "N: next failure · Space: play · ?: all keys"
+SENTENCE = (
+    "The hand takes a part that is not needed. The assistant took this for the start of “mount the block”, and did not "
+    "say “Put the bun back, it is not needed.”"
 )
+LINE = f"Mistake 1 of 2 · 0:09.5 · {SENTENCE} · N: next mistake · ?: all keys"
 IS_PAINTED = """() => {
     const canvas = document.querySelector(".ss-canvas"), { width, height } = canvas;
     return canvas.getContext("2d").getImageData(0, 0, width, height).data.some((value) => value > 0);
@@ -23,7 +24,7 @@ IS_IN_VIEW = """(part) => {
     const isSeen = (x) => part.contains(document.elementFromPoint(x, (top + bottom) / 2));
     return [left + 2, (left + right) / 2, right - 2].every(isSeen);
 }"""
-STOPS = ["The video and the model", "Lanes", "Signals and thresholds", "Failures", "Batch and Reviews"]
+STOPS = ["What the assistant is for", "Lanes", "Signals and thresholds", "Mistakes", "Batch and Reviews"]
 
 
 @pytest.fixture(scope="module")
@@ -37,6 +38,7 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 def visitor(browser: Browser) -> Iterator[BrowserContext]:
     """Return a browser that has never seen the page."""
     context = browser.new_context(viewport={"width": 1440, "height": 900})
+    context.add_init_script(WATCH)
     yield context
     context.close()
 
@@ -71,7 +73,16 @@ def test_the_first_failure_is_shown_without_a_click_and_the_tour_has_five_stops(
     assert page.evaluate(IS_PAINTED)
     assert page.locator("#scores .score").first.inner_text().split("\n")[-1] == "Failures"
     assert page.locator("#scores .score b").first.inner_text() == "4"
-    assert "cause decoy" in " ".join(page.locator(".ss-failure").inner_text().split())
+    recording = "A recording: the bundled model watched somebody build the robot and should have said"
+    assert page.inner_text(".ss-intro").startswith(recording)
+    card = " ".join(page.locator(".ss-failure").inner_text().split())
+    assert card.startswith(f"0:09.5 {SENTENCE} Its state of “mount the block” is wrong until 0:16.0.")
+    assert "No change that was tried explains it (6 tried)." in card
+    assert re.search("->|probability|cause", card) is None, "these are details"
+    bottoms = page.evaluate("""[...document.querySelectorAll("#video, .ss-failure, .ss-signals .main-svg")].map(
+        (part) => part.getBoundingClientRect().bottom)""")
+    assert max(bottoms) <= 900, "video, sentence and signals are in view together"
+    assert page.locator(".ss-one-failure").filter(visible=True).count() == 0
     assert page.locator(".ss-said").evaluate(IS_IN_VIEW), "the line is covered or out of view"
     assert page.is_enabled("#run")
     tour = page.locator(".ss-tour")
@@ -81,10 +92,33 @@ def test_the_first_failure_is_shown_without_a_click_and_the_tour_has_five_stops(
         page.keyboard.press("ArrowRight")
     assert inspect(page)["frame"] == 19, "the arrows belong to the tour"
     page.keyboard.press("n")
-    wait_for_line(page, "Failure 2 of 4 · ✕ missed")
+    wait_for_line(
+        page, "Mistake 2 of 2 · 0:40.5 · The assistant said “Good. Now attach the arm.” instead of “Well done"
+    )
     tour.get_by_role("button", name="done").click()
     tour.wait_for(state="detached")
     assert page.evaluate("document.activeElement.className") == "ss-canvas"
+    for key in ("1", "d", "e"):
+        page.keyboard.press(key)
+        wait_for_line(page, f"{key.upper()} is a key of reviewing")
+    assert inspect(page)["waiting"] == 0, "who watches changes nothing"
+    page.keyboard.press("p")
+    page.locator(".ss-failure summary").click()
+    page.locator(".ss-one-failure").nth(1).click()
+    page.wait_for_function("document.querySelector('.ss').inspect().stop === 'missed'")
+    page.keyboard.press("#")
+    expect(page.locator(".ss-failure")).to_contain_text("cause decoy")
+    page.reload()
+    page.wait_for_function(OPENED)
+    expect(page.locator(".ss-row").nth(1)).to_contain_text("S1->start")  # details are remembered
+    page.set_viewport_size({"width": 390, "height": 844})
+    sheet = page.locator("[data-do=showEvidence]")
+    expect(page.locator(".ss-now")).to_be_hidden()
+    sheet.click()
+    expect(page.locator(".ss-now")).to_be_visible()
+    sheet.click()
+    page.locator(".ss-lanes").evaluate("(lanes) => lanes.scrollIntoView()")
+    page.wait_for_function("document.querySelector('#video').getBoundingClientRect().top === 0")  # it is pinned
 
 
 @pytest.mark.slow
@@ -98,7 +132,7 @@ def test_a_reload_returns_to_the_failure_and_the_example_is_an_upload(page: Page
     page.wait_for_function("document.querySelector('.ss').inspect().event && document.querySelector('.ss-failure')")
     assert inspect(page)["time"] == pytest.approx(9.5, abs=0.01)
     assert page.url == link
-    assert "Failure 1 of 4 · ◇ wrong update" in inspect(page)["said"]
+    assert inspect(page)["said"].startswith("Mistake 1 of 2")
     page.click("#chosen input")
     page.get_by_role("option", name=re.compile("^(✓ )?boat$")).click()
     wait_for_status(page, "^boat, 0:43, with its saved run. Press Run to stream it again. It has no failures.$")

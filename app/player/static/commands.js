@@ -2,12 +2,13 @@
 
 import { finishVideo, undoOrRedo } from "./review/actions.js";
 import { copyLink } from "./address.js";
-import { reveal, setView, zoom } from "./timeline/chart.js";
+import { layout, reveal, setView, zoom } from "./timeline/chart.js";
 import { addTurn, deleteTurn, editText, nudge } from "./review/corrections.js";
-import { causeMeanings, frameAt, referenceWord, SIGNS } from "./state/data.js";
-import { createButton, createNode, createTable, keyOf, setStatus } from "./dom/dom.js";
+import { frameAt, referenceWord, SIGNS } from "./state/data.js";
+import { readSetting } from "./state/settings.js";
+import { createButton, createNode, createTable, keepSetting, keyOf, setStatus } from "./dom/dom.js";
 import { findKind, stepStop, stepVideo, toggleOnlyKind } from "./playback/failure_stops.js";
-import { focusTags, giveVerdict } from "./review/review.js";
+import { focusTags, giveVerdict, setReviewing } from "./review/review.js";
 import { beginSpan } from "./review/spans.js";
 import { LANES } from "./lanes/table.js";
 import { openInspection } from "./panels/inspection.js";
@@ -30,8 +31,8 @@ const KEYS = [
   [
     "P N 8",
     "previousFailure nextFailure onlyThisKind",
-    "previous, next failure of the chosen kinds, or moment of a search or to settle; choose only this kind, or the " +
-      "others again",
+    "previous, next mistake (while reviewing: failure) of the chosen kinds, or moment of a search or to settle; " +
+      "choose only this kind, or the others again",
   ],
   ["( )", "previousVideo nextVideo", "previous, next video of the run, in the order of its table"],
   ["I O", "regionStart regionEnd", "begin, end the region here (or drag with Shift)"],
@@ -45,6 +46,7 @@ const KEYS = [
   ["T", "nextTab", "transcript, review, precision and recall, or story"],
   ["Y", "copyLink", "copy a link to this moment"],
   ["*", "addMoment", "add this moment to the story"],
+  ["#", "details", "show ids, signs and probabilities, or words alone"],
   ["?", "help", "this list"],
 ];
 const REVIEW_KEYS = [
@@ -155,6 +157,10 @@ const commands = {
   addTurn,
   markSpan: beginSpan,
   finishVideo,
+  showEvidence: (player) => toggleSheet(player, "now"),
+  showTranscript: (player) => toggleSheet(player, "side"),
+  details: (player) => setDetailed(player, !player.isDetailed),
+  reviewing: (player) => setReviewing(player, !player.isReviewing),
   earlier: (player) => nudge(player, -1),
   later: (player) => nudge(player, 1),
 };
@@ -163,9 +169,31 @@ function runCommand(player, name) {
   const [, verdict] = name.match(/^verdict(\d)$/) ?? [];
   if (!player.data && name !== "help") return setStatus(player, "Nothing to play yet: press Run.");
   updatePlayhead(player);
-  setStatus(player, "");
+  if (name !== "details") setStatus(player, "");
   if (verdict) giveVerdict(player, player.settings.verdicts[verdict - 1]);
   else commands[name](player);
+}
+
+// Opens a panel over the foot of a narrow page, or closes it.
+function toggleSheet(player, name) {
+  const { dataset } = player.root;
+  dataset.sheet = dataset.sheet === name ? "" : name;
+  for (const [sheet, command] of Object.entries({ now: "showEvidence", side: "showTranscript" }))
+    player.root.querySelector(`[data-do=${command}]`).ariaExpanded = dataset.sheet === sheet;
+}
+
+// Shows ids, signs and probabilities, or words alone.
+function setDetailed(player, isOn) {
+  keepSetting(player, "details", isOn ? "yes" : "no");
+  drawDetails(player, isOn);
+  if (player.data) layout(player);
+  redrawPlayhead(player);
+}
+
+function drawDetails(player, isOn) {
+  player.isDetailed = player.timeline.isDetailed = isOn;
+  player.root.classList.toggle("ss-details", isOn);
+  player.root.querySelector("[data-do=details]").ariaPressed = isOn;
 }
 
 function changeRate(player, by) {
@@ -192,7 +220,8 @@ function focusQuestion(player) {
   else setStatus(player, "This page answers no questions.");
 }
 
-const isAskOpen = () => document.documentElement.dataset.ask === "open" && document.querySelector("#ask")?.offsetParent;
+const isAskOpen = () =>
+  document.documentElement.dataset.ask === "open" && document.querySelector("#ask")?.getClientRects().length > 0;
 
 // The button of the panel Ask opens it for typing; Escape closes it.
 function mountAsk(player) {
@@ -239,8 +268,6 @@ function showHelp(player) {
     createNode("h3", "", "Signs"),
     createTable("ss-signs", [...Object.entries(SIGNS), ...LANES.flatMap((lane) => lane.legend)]),
     createNode("p", "ss-dim", bands),
-    createNode("h3", "", "Causes, where the manifest names one"),
-    createTable("ss-signs", Object.entries(causeMeanings(player))),
     ...(player.settings.can_run ? [createButton("ss-start-tour", "tour of the page", openTour)] : []),
     createButton("", "close (Esc)", () => dialog.close()),
   );
@@ -260,7 +287,10 @@ const RESERVED_KEYS = [
 ];
 
 export function mountCommands(player) {
-  const commandByKey = bindKeys(player);
+  const commandByKey = bindKeys(player),
+    changing = REVIEW_KEYS.filter(([keys]) => keys !== "Q W U"), // these only navigate
+    ofReview = changing.flatMap(([, names]) => names.split(" "));
+  drawDetails(player, readSetting("details") === "yes");
   let typedAtMs = -Infinity;
   player.root.addEventListener("click", (event) => {
     const button = event.target.closest("[data-do], [data-tab]");
@@ -295,6 +325,8 @@ export function mountCommands(player) {
       return setStatus(player, "Nothing is edited here: keys that are typed right after E change nothing.");
     if (isLetter && event.key !== " " && name !== "ask" && isAskOpen())
       return setStatus(player, "Letters do nothing behind the open panel Ask: / is its question, Esc closes it.");
+    if (ofReview.includes(name) && !player.isReviewing)
+      return setStatus(player, `${event.key.toUpperCase()} is a key of reviewing: ✎ review turns it on.`);
     runCommand(player, name);
     if (name === "editText" && document.activeElement !== player.find("edited")) typedAtMs = event.timeStamp;
   });

@@ -2,7 +2,7 @@
 
 import { updateAddress } from "./address.js";
 import { GUTTER, MARGIN } from "./canvas/axis.js";
-import { followTask, setView } from "./timeline/chart.js";
+import { followSteps, followTask, setView } from "./timeline/chart.js";
 import { clockText, frameAt, gridFrame } from "./state/data.js";
 import { drawNowPanel } from "./panels/now_panel.js";
 import { currentEvent } from "./events/opinions.js";
@@ -70,6 +70,7 @@ export function updatePlayhead(player) {
   if (frame === player.lastFrame) return;
   player.lastFrame = player.shownFrame = frame;
   const failure = player.stopIndex === null ? null : player.data.stops[player.stopIndex];
+  followSteps(player, frameAt(player.data, time));
   drawOnlyKind(player, failure);
   drawNowPanel(player, player.find("now"), player.data, frameAt(player.data, time), time, failure);
   if (player.data.events.length) followEvent(player, time);

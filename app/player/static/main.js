@@ -187,6 +187,7 @@ function inspect(player) {
     isLooping: shown.isLooping,
     isPreview: shown.isPreview,
     cursor: player.stopIndex,
+    stop: data?.stops?.[player.stopIndex]?.kind ?? null,
     thresholds: { ...shown.thresholds },
     runThresholds: data?.thresholds ?? null,
     isAtRest: player.thresholds.isAtRest,

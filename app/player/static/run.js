@@ -14,9 +14,9 @@ import { AVAILABLE_SCOPES, currentEvent, eventByKey, mergeOpinions, resetReview 
 import { drawProvenance } from "./panels/provenance.js";
 import { goToEvent, goToFailure, goToLinked, stopIndexOf } from "./playback/selection.js";
 import { redrawPlayhead } from "./clock/playhead.js";
-import { calmText, canFail, findStops, isChosen, stopText } from "./state/stops.js";
+import { calmText, canFail, findStops, isChosen, stopNoun, stopText } from "./state/stops.js";
+import { setReviewing } from "./review/review.js";
 import { sendWaiting } from "./review/sync.js";
-import { openTab } from "./panels/tabs.js";
 import { offerTour } from "./panels/tour.js";
 import { settleThresholds } from "./playback/threshold_moves.js";
 
@@ -60,6 +60,7 @@ function setRun(player, next, isSame) {
   next.stops = findStops(next);
   for (const name of ["previousFailure", "nextFailure"])
     player.find("bar").querySelector(`[data-do=${name}]`).disabled = !canFail(next);
+  player.find("intro").textContent = showTurns(next.intro ?? "");
   if (!isSame) resetVideo(player);
   if (!AVAILABLE_SCOPES[player.review.scope](player)) player.review.scope = player.find("scope").value = "all";
   player.video.end = next.duration_s;
@@ -101,7 +102,7 @@ function land(player, isSame) {
   player.stopIndex = player.selectedTime === null ? null : stopIndexOf(player, currentEvent(player));
   const opened = eventByKey(player, landing.event),
     linked = takeLinkedEvent(player);
-  if (opened && landing.opens_review) openTab(player, "review");
+  if (opened && landing.opens_review) setReviewing(player, true);
   if (opened) {
     setStatus(player, ""); // it was about the event before
     goToEvent(player, opened);
@@ -168,8 +169,8 @@ function goToFirstFailure(player) {
 function openingText(player) {
   const { landing, stops, num_later: later } = player.data,
     place = player.stopIndex === null ? calmText(stops.length, later) : stopText(player, stops[player.stopIndex]),
-    next = stops.length || landing.place ? `N: next ${LIST_NOUNS[landing.place?.of] ?? "failure"} · ` : "";
-  return `${place} · ${next}Space: play · ?: all keys`;
+    next = stops.length || landing.place ? `N: next ${LIST_NOUNS[landing.place?.of] ?? stopNoun(player)} · ` : "";
+  return matchMedia("(pointer: coarse)").matches ? place : `${place} · ${next}?: all keys`;
 }
 
 // Selects the event again that was selected before the video streamed again, if it is there and the playhead at it.

@@ -157,7 +157,7 @@ function describe(row, packed, link, isMoment) {
   if (row.failures === null) return `${length} It has no reference.`;
   if (!row.failures.some(Boolean)) return `${length} ${calmText(row.num_low, row.num_later)}.`;
   const isWorst = !isMoment || link.get("event") === row.event;
-  return `${length} ${isWorst ? "This is its worst moment; press N" : "Press N"} for the next failure.`;
+  return `${length} ${isWorst ? "This is its worst moment; press N" : "Press N"} for the next mistake.`;
 }
 
 function saveFile(href, download) {

@@ -66,7 +66,7 @@ def test_a_row_opens_its_video_at_the_worst_moment(context: AppContext, finished
     assert clip_view.clip.sample is not None
     outputs = RunFolder(batches.runs / "a").outputs(clip_view.clip.sample)
     assert shown["landing"]["time"] in {outputs[failure["frame"]].time_s for failure in shown["failures"]}
-    assert run_view.status.value.endswith("This is its worst moment; press N for the next failure.")
+    assert run_view.status.value.endswith("This is its worst moment; press N for the next mistake.")
     assert buttons.live.run.outputs == outputs
     assert (page.tabs.selected, page.strategy) == ("player", "refresh")
     still = replace(

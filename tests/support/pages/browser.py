@@ -39,7 +39,7 @@ STATUS = "#status [role=status]"
 OPENED = """() => {
     const player = document.querySelector(".ss"), video = document.querySelector("#video video");
     const seen = player?.inspect?.();
-    return Boolean(seen?.said.startsWith("Failure 1 of ") && seen.event && seen.frame >= 0
+    return Boolean(seen?.said.match(/^(Failure|Mistake) 1 of /) && seen.event && seen.frame >= 0
         && player.querySelector(".ss-failure") && document.querySelector("#scores .score")
         && video.readyState >= 2 && !video.seeking && Math.abs(video.currentTime - seen.time) < 0.01);
 }"""
@@ -56,8 +56,16 @@ def open_browser(flags: Sequence[str] = ()) -> Iterator[Browser]:
         chromium.close()
 
 
-OPEN_FORM = "try { for (const one of ['form', 'new_run']) localStorage['stepscope:' + one] ??= 'open'; } catch {}"
-"""Script that keeps the forms of a run open, as its user may choose: tests fill it in."""
+OPEN_FORM = """try {
+    for (const one of ['form', 'new_run']) localStorage['stepscope:' + one] ??= 'open';
+    for (const one of ['details', 'reviewing']) localStorage['stepscope:' + one] ??= 'yes';
+} catch {}"""
+"""Script that keeps the forms of a run open, as its user may choose: tests fill it in. They review, with details."""
+WATCH = """if (!sessionStorage.watches) {
+    sessionStorage.watches = "yes";
+    for (const one of ['details', 'reviewing']) localStorage['stepscope:' + one] = 'no';
+}"""
+"""Script of a visitor, who watches without details, until a test chooses otherwise."""
 
 
 def _wait_longer(chromium: Browser) -> None:

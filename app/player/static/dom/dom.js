@@ -36,7 +36,7 @@ export function createTable(className, rows) {
 }
 
 export function createQuote(who, text) {
-  return createNode("p", "ss-text ss-quoted", [createNode("span", "ss-tag", who), text]);
+  return createNode("p", "ss-text ss-quoted", [createNode("span", "ss-tag", who), ...[text].flat()]);
 }
 
 // Sets the status line. A message about failures or events is cleared when a new judgement arrives.
@@ -58,15 +58,16 @@ export function saveBlob(blob, name) {
 }
 
 const SHIFTED_DIGITS = ")!@#$%^&*("; // of a US keyboard
+const SIGNS_AT = { KeyQ: ";/", KeyW: "'" }; // where Greek, and Hebrew, have signs in place of letters
 const PLACES = { Comma: ",<", Period: ".>", Slash: "/?", Semicolon: ";:" };
 
 // The character of a pressed key. Where the layout has none such, it is that of the key's place on a US keyboard: for
-// digits that need Shift (French), and for letters of another script, with Q, which is ";" in Greek.
+// digits that need Shift (French), and for letters of another script.
 export function keyOf({ key, code = "", shiftKey }) {
   const digit = /^Digit(\d)$/.exec(code)?.[1],
     isOther = /^\P{ASCII}/u.test(key) && !/^\p{Script=Latin}/u.test(key);
   if (digit && !shiftKey && key !== SHIFTED_DIGITS[digit]) return digit;
-  if (code.startsWith("Key") && (isOther || (code === "KeyQ" && key === ";"))) return code.slice(3).toLowerCase();
+  if (code.startsWith("Key") && (isOther || SIGNS_AT[code]?.includes(key))) return code.slice(3).toLowerCase();
   return (isOther && PLACES[code]?.[Number(shiftKey)]) || key.toLowerCase();
 }
 

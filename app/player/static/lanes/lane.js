@@ -16,8 +16,8 @@ const DEFAULTS = {
   appliesTo: (run, isSecond) => !isSecond, // and the timeline
   rows: () => [{}], // the rows for (run, timeline), each with its `label`, its own `height` or more
   paintLabel: (timeline, row) => {
-    if (row.label)
-      timeline.pen.fillText(fitText(timeline.pen, row.label, timeline.gutter - 14), 4, row.top + row.height / 2);
+    const label = (!timeline.isDetailed && !timeline.isFigure && row.plain) || row.label;
+    if (label) timeline.pen.fillText(fitText(timeline.pen, label, timeline.gutter - 14), 4, row.top + row.height / 2);
   },
   paint: () => {}, // (timeline, row, settings): with the thresholds and counts that are shown
   // (timeline, row, settings): the signs in view, for the legend of a figure: a `word`, and the function that draws its

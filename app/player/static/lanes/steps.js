@@ -1,9 +1,11 @@
 // The lanes of the steps: a row per step with the reference's state above the model's, hatched where they differ.
+// Without *details* they are folded to one strip, with rows for the steps at the playhead.
 
 import { bandsOf, countUpTo, frameAt, gridFrame, piecesOf, stateAt, timeOf } from "../state/data.js";
 import { createHatching, paintLines, wrapText } from "../canvas/canvas.js";
 import { defineLane, keysAtFrame, nearestOf } from "./lane.js";
 
+const NUM_OPEN = 2; // rows below the strip
 // By the index of a state. Colour and thickness are redundant: a thin line, half a bar, a whole bar.
 const LOOKS = [
   ["faint", 0.16],
@@ -16,14 +18,20 @@ export const steps = defineLane({
   above: 6,
   below: 6,
   appliesTo: (run, isSecond) => (isSecond ? run.has_states : bandsOf(run).length > 0),
-  rows: ({ steps: listed }, { isFigure }) =>
-    listed.map(({ id, name }, step) => ({
-      label: `${id} ${name}`,
+  rows: (run, { isFigure, isDetailed, openSteps }) => {
+    const listed = run.steps,
+      isFolded = !isFigure && !isDetailed && listed.length > NUM_OPEN;
+    const all = listed.map(({ id, name }, step) => ({
+      label: isFolded ? name || id : `${id} ${name}`,
       step,
-      height: listed.length > 8 ? 14 : isFigure ? 27 : 23,
-    })),
-  paintLabel: ({ pen, gutter, isFigure }, row) => {
+      height: listed.length > 8 && !isFolded ? 14 : isFigure ? 27 : 23,
+    }));
+    if (!isFolded) return all;
+    return [{ label: `${listed.length} steps`, step: null, height: 16 }, ...openSteps.map((step) => all[step])];
+  },
+  paintLabel: ({ pen, gutter, isFigure, isDetailed }, row) => {
     const names = row.height > 22 && (bandsOf(row.run).length > 1 || !row.run.has_states) ? bandsOf(row.run) : [];
+    const words = { model: "model", reference: isFigure || isDetailed ? "ref" : "really" };
     const { font } = pen,
       height = (row.height - 3) / names.length,
       room = gutter - (names.length ? 50 : 14);
@@ -32,12 +40,11 @@ export const steps = defineLane({
     paintLines(pen, lines, 4, row.top + row.height / 2, 11);
     pen.font = font.replace("12px", "11px");
     pen.textAlign = "right";
-    names.forEach((name, place) =>
-      pen.fillText(name === "model" ? name : "ref", gutter - 9, row.top + (place + 0.5) * height + 0.5),
-    );
+    names.forEach((name, place) => pen.fillText(words[name], gutter - 9, row.top + (place + 0.5) * height + 0.5));
     pen.font = font;
   },
   paint: (timeline, row) => {
+    if (row.step === null) return paintStrip(timeline, row);
     const bands = bandsOf(row.run),
       height = (row.height - 3) / bands.length;
     bands.forEach((name, place) => paintBand(timeline, row, name, row.top + place * height, height));
@@ -48,7 +55,7 @@ export const steps = defineLane({
       word: stateWord(run, state),
       paint: (pen, x, y) => paintState(pen, colours, state, x, y),
     })),
-    ...(run.differences[step].length ? [{ word: "model differs", paint: paintHatched }] : []),
+    ...(run.differences[step]?.length ? [{ word: "model differs", paint: paintHatched }] : []),
   ],
   describeLabel: (row) => row.label,
   describe: (timeline, row, x) => {
@@ -56,11 +63,16 @@ export const steps = defineLane({
       time = timeline.time(x);
     if (!run.isReferenceAlone && !run.times.length) return null;
     const frame = bandsOf(run).includes("model") ? frameAt(run, time) : gridFrame(run, time);
+    if (row.step === null) {
+      const active = run.steps.filter((_, step) => stateAt(bandOf({ run, step }, bandsOf(run).at(-1)), frame) === 1);
+      return `in progress: ${active.map(({ id, name }) => name || id).join(", ") || "no step"}`;
+    }
     const words = (name) => run.state_words[stateAt(bandOf(row, name), frame)] ?? "";
     const parts = bandsOf(run).map((name) => (name === "model" ? words(name) : `reference ${words(name)}`));
     return `${row.label}: ${parts.toReversed().join("; ")}`;
   },
   markAt: (timeline, row, x, y) => {
+    if (row.step === null) return null;
     const { run } = row,
       { id } = run.steps[row.step];
     const bands = bandsOf(run),
@@ -94,6 +106,37 @@ export const steps = defineLane({
       }
   },
 });
+
+// The steps whose rows are open at a frame: the wrong ones, those in progress, then the next ones to come.
+export function findOpenSteps(run, frame) {
+  const name = bandsOf(run).at(-1);
+  if (!name) return [];
+  const rank = run.steps.map((_, step) => {
+    const [state, wanted] = [name, "reference"].map((which) => stateAt(run.bands[which][step] ?? [], frame) ?? 0);
+    if (run.differences[step].some(([first, end]) => frame >= first && frame < end)) return 0;
+    return Math.max(state, wanted) === 1 ? 1 : state === 0 ? 2 : 3;
+  });
+  const order = [...rank.keys()].sort((a, b) => rank[a] - rank[b] || (rank[a] === 3 ? b - a : a - b));
+  return order.slice(0, NUM_OPEN).sort((a, b) => a - b);
+}
+
+// All steps in one bar: done, in progress, and hatched where the state of one is wrong.
+function paintStrip(timeline, row) {
+  const { pen, view, colours } = timeline,
+    { run } = row,
+    name = bandsOf(run).at(-1),
+    last = name === "model" ? run.reached : run.duration_s,
+    height = row.height - 4;
+  for (const state of [2, 1])
+    for (const [step] of run.steps.entries())
+      for (const piece of piecesOf(run, bandOf({ run, step }, name), last)) {
+        if (piece.state !== state || piece.end < view.start || piece.start > view.end) continue;
+        const left = timeline.x(Math.max(piece.start, view.start));
+        pen.fillStyle = colours[LOOKS[state][0]];
+        pen.fillRect(left, row.top, Math.max(1, timeline.x(Math.min(piece.end, view.end)) - left), height);
+      }
+  for (const [step] of run.steps.entries()) paintDifferences(timeline, { run, step, top: row.top - height }, height);
+}
 
 function* bandData(run, name) {
   const last = name === "model" ? run.reached : run.duration_s;

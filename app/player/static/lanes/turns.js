@@ -89,7 +89,13 @@ function defineTurns({ turns, look, label, ...fields }) {
   };
   return defineLane({
     ...fields,
-    rows: (run, timeline) => [{ label: label(run), ...(timeline.isFigure && heightOf(timeline, run)) }],
+    rows: (run, timeline) => [
+      {
+        label: label(run),
+        plain: label(run) === "reference" && "should have said",
+        ...(timeline.isFigure && heightOf(timeline, run)),
+      },
+    ],
     signs: (timeline, { run }) =>
       listed(timeline, run).map((turn) => {
         const [colour, sign, , word] = look(turn, timeline.colours);

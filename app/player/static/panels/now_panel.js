@@ -3,7 +3,6 @@
 import {
   assistantState,
   bandsOf,
-  causeMeanings,
   clockText,
   countText,
   countUpTo,
@@ -17,19 +16,23 @@ import {
   probText,
   signOfTurn,
   stateAt,
-  ROOT_SIGN,
+  HIDDEN_ROOT,
   STOP_SIGNS,
   thresholdText,
   thresholdWords,
   timeOf,
 } from "../state/data.js";
-import { createNode, createQuote, showTurns } from "../dom/dom.js";
+import { createButton, createNode, createQuote, showTurns } from "../dom/dom.js";
 import { highestNear, highestText, inspectionButton } from "./inspection.js";
 import { conditionText, exceeds, hasSignal, signOf } from "../state/policy.js";
+import { sentenceOf } from "../state/stops.js";
+import { goToFailure } from "../playback/selection.js";
 import { hasDecided } from "../state/thresholds.js";
 import { hasValues, visibleSignals } from "../state/signals.js";
-import { gradeText, legalityTag } from "./transcript.js";
+import { createUpdate, gradeText, legalityTag } from "./transcript.js";
 
+const FEW_STEPS = 4; // more are folded, except around the active and the wrong ones
+const SHOULD = "should have said";
 const OTHER_WORDS = ["wrong text", LOW_SIMILARITY]; // the card of such a stop compares the two texts
 
 export function drawNowPanel(player, panel, data, frame, time, failure) {
@@ -41,10 +44,10 @@ export function drawNowPanel(player, panel, data, frame, time, failure) {
     isCut = cut?.frame === frame,
     isRefreshed = countUpTo(data.refreshed, frame) > countUpTo(data.refreshed, frame - 1);
   const parts = [
-    failure && failureCard(player, data, failure, Math.abs(time - failure.time) < 0.5 / data.fps),
-    createNode("p", "ss-line", [
+    failure && mistakeCard(player, data, failure, Math.abs(time - failure.time) < 0.5 / data.fps),
+    createNode("p", `ss-line${failure && !isRefreshed ? " ss-detail" : ""}`, [
       createNode("b", "", clockText(time)),
-      ` frame ${frame + data.num_dropped + 1}${isUnknown ? "" : ` of ${total}`}`,
+      detail(` frame ${frame + data.num_dropped + 1}${isUnknown ? "" : ` of ${total}`}`),
       inspectionButton(player),
       data.isReferenceAlone && createNode("span", "ss-tag", "reference alone, no run"),
       isRefreshed && createNode("span", "ss-tag", isCut ? `↻ ${forgottenText(cut)}` : "↻ refreshed"),
@@ -64,48 +67,76 @@ export function drawNowPanel(player, panel, data, frame, time, failure) {
       ...signalLines(player, data, frame),
     );
   }
-  if (data.steps.length) parts.push(...stateParts(data, frame));
+  if (data.steps.length) parts.push(...stateParts(player, data, frame));
   if (hasRun) {
     const gone = cut && !isCut ? `; at ${clockText(timeOf(data, cut.frame))} ${forgottenText(cut)}` : "";
     const context = data.cache[frame]
       ? `${countText(data.cache[frame], "token")} in the context`
       : "length of the context not known";
     const warning = data.is_untrained ? "; the signals are untrained" : "";
-    parts.push(createNode("p", "ss-dim", `${context}, ${modelTimeText(data.latency[frame])}${gone}${warning}`));
+    parts.push(
+      createNode("p", "ss-dim ss-detail", `${context}, ${modelTimeText(data.latency[frame])}${gone}${warning}`),
+    );
   }
   panel.replaceChildren(...parts.filter(Boolean));
 }
 
-// `isHere`: whether the playhead is at the failure. A turn that was moved is selected at its new time.
-function failureCard(player, data, failure, isHere) {
+// What happened, in a sentence, completed by its reason if that is known; its failures are folded below. `isHere`:
+// whether the playhead is at the failure. A turn that was moved is selected at its new time.
+function mistakeCard(player, data, failure, isHere) {
   const highest = highestNear(data, failure),
-    root = data.roots?.[failure.root];
+    root = data.roots?.[failure.root],
+    mistake = data.mistakes[failure.mistake],
+    reason =
+      root &&
+      (failure.is_consequence ? root.of_consequence : root.words.replace(/^Root: (.)/, (_, at) => at.toUpperCase()));
   return createNode("div", failure.kind === LOW_SIMILARITY ? "ss-failure ss-low" : "ss-failure", [
-    createNode("b", "", `${STOP_SIGNS[failure.kind] ?? ROOT_SIGN} ${failure.kind}`),
-    !isHere && createNode("span", "ss-tag", `at ${clockText(failure.time)}`),
-    failure.words && ` ${failure.words}`,
-    ...(OTHER_WORDS.includes(failure.kind) ? otherWordsLines(data, data.turns[failure.turn]) : []),
-    root && createNode("span", "ss-reason", `${ROOT_SIGN} ${failure.is_consequence ? root.of_consequence : root.role}`),
-    failure.cause && causeLine(player, failure.cause),
-    highest && createNode("span", "ss-highest", highestText(highest, data, isHere)),
+    createNode("p", "ss-sentence", [
+      createNode("b", "", clockText(failure.time)),
+      ` ${sentenceOf(player, failure)}`,
+      mistake?.act && ` ${mistake.states}`,
+    ]),
+    OTHER_WORDS.includes(failure.kind) &&
+      createNode("div", mistake ? "ss-detail" : "", otherWordsLines(data, data.turns[failure.turn])),
+    failure.kind !== HIDDEN_ROOT && reason && createNode("p", "ss-reason", reason),
+    mistake && signsPart(player, mistake.stops, failure),
+    failure.cause && detail(["cause ", createNode("span", "ss-tag", failure.cause)]),
+    highest && detail([createNode("span", "ss-highest", highestText(highest, data, isHere))]),
   ]);
+}
+
+// The failures of a mistake, folded until they are opened once: each goes to its own.
+function signsPart(player, stops, shown) {
+  const buttons = stops.map((stop) => {
+    const { kind, words, time } = stop,
+      text = [
+        createNode("b", "", `${STOP_SIGNS[kind]} ${kind}`),
+        ` ${words}`,
+        time !== shown.time && ` ${clockText(time)}`,
+      ];
+    const onclick = () => goToFailure(player, player.data.stops.indexOf(stop));
+    return createButton("ss-one-failure", text, onclick, { ariaPressed: stop === shown });
+  });
+  const parts = [createNode("summary", "", countText(stops.length, "sign")), ...buttons],
+    ontoggle = ({ target }) => (player.isUnfolded = target.open);
+  return createNode("details", "ss-signs-of", parts, { open: player.isUnfolded || player.isDetailed, ontoggle });
+}
+
+// What is shown only with *details*.
+function detail(content) {
+  return createNode("span", "ss-detail", content);
 }
 
 // The response and its reference, with the words marked in which they differ.
 function otherWordsLines(data, turn) {
   const texts = drawDifference([
     ["said", turn.text],
-    ["reference", data.references[turn.link].text],
+    [SHOULD, data.references[turn.link].text],
   ]);
-  return [...texts, createNode("p", "ss-dim", `matching cost ${turn.cost.toFixed(2)}, ${delayText(turn.delay)}`)];
-}
-
-// A cause of difficulty from the manifest, explained; a split may define its own.
-function causeLine(player, cause) {
-  const meanings = causeMeanings(player),
-    meaning = Object.hasOwn(meanings, cause) ? meanings[cause] : "as the split's manifest names it",
-    title = "Why this moment is hard: the split's manifest names the cause beside a reference turn.";
-  return createNode("span", "ss-cause", ["cause ", createNode("span", "ss-tag", cause), " ", meaning], { title });
+  return [
+    ...texts,
+    createNode("p", "ss-dim ss-detail", `matching cost ${turn.cost.toFixed(2)}, ${delayText(turn.delay)}`),
+  ];
 }
 
 const DECIDED_WORDS = { speak: ["silent", "spoke"], update: ["no update", "updated"] };
@@ -129,7 +160,10 @@ function decisionLine(player, data, name, frame) {
     title = threshold === undefined ? "threshold not known" : `${policy.name}: ${condition}`,
     parts = [fill, isKnown && threshold !== undefined && mark],
     bar = createNode("span", `ss-prob ss-${name}`, parts, { title });
-  return line(bar, createNode("span", "", hasSignal(policy, name) && comparedText(policy, name, prob, threshold)));
+  return line(
+    bar,
+    createNode("span", "ss-detail", hasSignal(policy, name) && comparedText(policy, name, prob, threshold)),
+  );
 }
 
 // The named signals at a frame, each with its threshold, and the state of the assistant.
@@ -166,7 +200,7 @@ function responseLines(data, frame, time, failure) {
     const ago = createNode("span", "ss-tag", `${(time - turn.time).toFixed(1)} s ago`);
     lines.push(createNode("p", "ss-text ss-dim", [ago, turn.text]));
   }
-  if (wanted) lines.push(createQuote("reference, missed", wanted.text));
+  if (wanted) lines.push(createQuote(SHOULD, wanted.text));
   return lines;
 }
 
@@ -185,7 +219,7 @@ function reasoningPart(player, data, frame) {
 }
 
 function matchLines(data, turn) {
-  const reason = turn.is_lost ? "a pair of cost 0 is lost (zero_cost drop)" : "no reference near";
+  const reason = turn.is_lost ? "a pair of cost 0 is lost (zero_cost drop)" : "it should have been silent";
   const words = {
     matched: turn.is_low ? LOW_SIMILARITY : "matched",
     mismatched: "wrong text",
@@ -193,12 +227,12 @@ function matchLines(data, turn) {
   }[turn.verdict];
   return [
     createNode("p", `ss-judged ss-${drawnVerdict(turn)}`, [
-      createNode("b", "", `${signOfTurn(turn)} ${words}`),
-      turn.score !== null &&
-        ` similarity ${turn.score.toFixed(2)}, cost ${turn.cost.toFixed(2)}, ${delayText(turn.delay)}`,
+      createNode("b", "", [detail(`${signOfTurn(turn)} `), words]),
+      turn.score !== null && detail(` similarity ${turn.score.toFixed(2)}, cost ${turn.cost.toFixed(2)},`),
+      turn.score !== null && ` ${delayText(turn.delay)}`,
     ]),
     turn.grade !== undefined && createNode("p", "ss-line ss-grade", `judged ${gradeText(data, turn)}`),
-    turn.link !== null && createQuote("reference", data.references[turn.link].text),
+    turn.link !== null && createQuote(SHOULD, data.references[turn.link].text),
   ].filter(Boolean);
 }
 
@@ -212,18 +246,19 @@ function updateLines(data, frame) {
     updates = data.turns.slice(first, end).filter((turn) => turn.role === "update");
   const match = (turn) =>
     ({
-      matched: [` ${signOfTurn(turn)} as the reference, ${delayText(turn.delay)}`],
+      matched: [detail(` ${signOfTurn(turn)}`), ` ${delayText(turn.delay)}`],
       mismatched: [
-        " ◇ reference ",
-        createNode("b", "", data.references[turn.link]?.text),
+        detail(" ◇"),
+        " really ",
+        ...createUpdate(data, "b", data.references[turn.link]?.text),
         `, ${delayText(turn.delay)}`,
       ],
-      redundant: [" ◇ no reference near"],
+      redundant: [detail(" ◇"), " really, no step changed"],
     })[turn.verdict] ?? [];
   return updates.map((turn) => {
     const legality = turn.legality !== "legal" && legalityTag(turn);
     return createNode("p", `ss-text ss-judged ss-${turn.verdict ?? "plain"}`, [
-      createNode("b", "", turn.text),
+      ...createUpdate(data, "b", turn.text),
       legality,
       ...match(turn),
     ]);
@@ -231,14 +266,15 @@ function updateLines(data, frame) {
 }
 
 // The states of the steps: of the run, else of the reference, which a line then names.
-function stateParts(data, frame) {
-  const table = bandsOf(data).length ? [stateTable(data, frame)] : [];
+function stateParts(player, data, frame) {
+  const table = bandsOf(data).length ? [stateTable(player, data, frame)] : [];
   if (data.has_states || data.isReferenceAlone) return table;
   const note = `states of the steps not known${data.has_reference ? "; in the reference:" : ""}`;
   return [createNode("p", "ss-dim", note), ...table];
 }
 
-function stateTable(data, frame) {
+// The states of all steps, or only of those that change, are active or wrong, and their neighbours.
+function stateTable(player, data, frame) {
   const { bands, state_words: words } = data,
     sign = (state) => words[state].slice(0, 1);
   const rows = data.steps.map(({ id, name, after: needed = [] }, number) => {
@@ -247,15 +283,30 @@ function stateTable(data, frame) {
       wanted = stateAt(bands.reference[number] ?? [], frame);
     const isChanged = before !== after,
       isWrong = wanted !== null && after !== wanted,
-      title = isWrong ? `reference: ${words[wanted]}` : "",
+      title = isWrong ? `should be: ${words[wanted]}` : "",
       order = needed.length ? ` after ${needed.join(", ")}` : "";
-    return createNode("tr", [isChanged && "ss-changed", isWrong && "ss-wrong"].filter(Boolean).join(" "), [
-      createNode("td", "", [`${id} ${name}`, createNode("small", "ss-dim", order)], { title: order }),
-      createNode("td", "", `${isChanged ? `${sign(before)} → ` : ""}${words[after] ?? ""}`),
-      createNode("td", "", isWrong && `≠ ref. ${sign(wanted)}`, { title }),
-    ]);
+    const isActive = after === 1 || wanted === 1;
+    return createNode(
+      "tr",
+      [isChanged && "ss-changed", isWrong && "ss-wrong", isActive && "ss-active"].filter(Boolean).join(" "),
+      [
+        createNode("td", "", [detail(`${id} `), name || id, createNode("small", "ss-dim", order)], { title: order }),
+        createNode("td", "", `${isChanged ? `${sign(before)} → ` : ""}${words[after] ?? ""}`),
+        createNode("td", "", isWrong && `should be ${sign(wanted)}`, { title }),
+      ],
+    );
   });
-  return createNode("table", "ss-states", createNode("tbody", "", rows));
+  const isNear = (row) => row.matches(".ss-changed, .ss-wrong, .ss-active"),
+    isKept = (at) =>
+      player.isDetailed || rows.length <= FEW_STEPS || rows.slice(Math.max(0, at - 1), at + 2).some(isNear);
+  const shown = rows.flatMap((row, at) => {
+    if (isKept(at)) return [row];
+    if (at && !isKept(at - 1)) return []; // counted in the line of the first
+    const next = rows.findIndex((_, later) => later > at && isKept(later)),
+      folded = rows.slice(at, next < 0 ? rows.length : next);
+    return [createNode("tr", "ss-dim", createNode("td", "", `… ${countText(folded.length, "step")}`, { colSpan: 3 }))];
+  });
+  return createNode("table", "ss-states", createNode("tbody", "", shown));
 }
 
 // Returns two quotes, in which the words are marked that the other text does not have, or has less often; a side is its

@@ -4,15 +4,16 @@ import { createButton, createNode } from "../dom/dom.js";
 import { readSetting, writeSetting } from "../state/settings.js";
 
 const GAP_PX = 12,
-  EDGE_PX = 8, // between the popover and its part, and the window's edge
-  PLAYHEAD_PX = 60;
+  EDGE_PX = 8; // between the popover and its part, and the window's edge
+const IS_TOUCH = matchMedia("(pointer: coarse)").matches,
+  CLICK = IS_TOUCH ? "tap" : "click";
 const SETTING = "tour",
   SEEN = "seen";
 const STOPS = [
   [
-    "The video and the model",
-    "N takes the video to a failure, which the line below names. Beside it: the model's decisions at the " +
-      "frame with their probabilities, its words, and the reference.",
+    "What the assistant is for",
+    "A model watches somebody at a task, and should say when a step is done or goes wrong. The sentence at the video " +
+      "says what it did wrong at this moment, and what it should have said.",
     (player) =>
       [...document.querySelectorAll(`#${player.settings.video_id}`), player.find("now"), player.find("said")].map(
         boxOf,
@@ -20,25 +21,26 @@ const STOPS = [
   ],
   [
     "Lanes",
-    "Dialogue and step states over time, the reference above the model. Hatching shows where they differ. A " +
-      "click goes there.",
+    "What it should have said, above what it said, and the steps over time. Hatching shows wrong steps. " +
+      `A ${CLICK} goes there.`,
     (player) => boxesOfRows(player, (row, index, rows) => rows.slice(0, index + 1).every(isAboveSignals)),
   ],
   [
     "Signals and thresholds",
-    "The probability of speaking and of updating, frame by frame. Drag a dashed threshold to preview other " +
+    "How probable speaking and an update of the steps were, frame by frame. Drag a dashed threshold to preview other " +
       "decisions; on release they are run exactly.",
     (player) => boxesOfRows(player, ({ kind }) => kind === "trace"),
   ],
   [
-    "Failures",
-    "N goes to the next failure, P to the previous one. The signs beside it count each kind and choose where N stops.",
-    (player) => [player.find("next"), player.find("kinds")].map(boxOf),
+    "Mistakes",
+    `${IS_TOUCH ? "The buttons go" : "N and P go"} to the next mistake and back. The ` +
+      "button # shows signs and numbers, and kinds of failures to stop at.",
+    (player) => [boxOf(player.find("next"))],
   ],
   [
     "Batch and Reviews",
     "Batch runs whole splits, tunes thresholds and compares runs. Reviews collects verdicts of several " +
-      "people. The key ? lists all keys and starts this tour again.",
+      `people. The ${IS_TOUCH ? "button" : "key"} ? lists all signs and keys, and starts this tour again.`,
     () => [...document.querySelectorAll("#rooms > .tab-wrapper [role=tab]:not([aria-selected=true])")].map(boxOf),
   ],
 ];
@@ -72,7 +74,6 @@ export function startTour(player) {
   const move = (by) => () => goTo(player, player.tour.number + by);
   const close = { title: "Close the tour (Esc)", ariaLabel: "Close the tour" };
   const parts = {
-    arrow: createNode("div", "ss-tour-arrow"),
     title: createNode("h3", "", "", { id: "ss-tour-title" }),
     text: createNode("p", "", "", { id: "ss-tour-text" }),
     place: createNode("span", "ss-dim"),
@@ -80,12 +81,11 @@ export function startTour(player) {
     next: createButton("", "next", move(1)),
     rings: createNode("div", "ss-tour-rings"),
   };
-  const { arrow, title, text, place, back, next, rings } = parts;
+  const { title, text, place, back, next, rings } = parts;
   const box = createNode(
     "div",
     "ss-tour",
     [
-      arrow,
       title,
       createButton("ss-tour-close", "×", () => closeTour(player), close),
       text,
@@ -136,7 +136,7 @@ function goTo(player, number) {
 
 function boxesOfStop(player) {
   const { stops, number } = player.tour;
-  return stops[number][2](player);
+  return stops[number][2](player).filter(({ left, right }) => right > left); // a panel may be folded away
 }
 
 function boxAround(boxes) {
@@ -150,73 +150,28 @@ function drawRing({ left, top, right, bottom }) {
   return createNode("div", "ss-tour-ring", "", { style });
 }
 
-// The box of the lanes around the playhead: the failure that the page has opened on.
-function boxOfPlayhead(player) {
-  const { left, top, bottom } = boxOf(player.canvas),
-    x = left + player.timeline.x(player.video.time);
-  return { left: x - PLAYHEAD_PX, right: x + PLAYHEAD_PX, top, bottom };
-}
-
-// The place of the popover in the window that covers least of the toolbar, the parts and the playhead in the lanes,
-// with its side and the `covered` area: below the parts, above them, below the toolbar (no arrow), or beside one.
-function bestPlace(player, boxes) {
-  const { offsetWidth: width, offsetHeight: height } = player.tour.box,
-    bar = boxOf(player.find("bar")),
-    kept = [bar, boxOfPlayhead(player), ...boxes],
-    part = boxAround(boxes),
-    clamped = (value, most) => Math.max(EDGE_PX, Math.min(most - EDGE_PX, value)),
-    left = clamped((part.left + part.right - width) / 2, innerWidth - width);
-  const beside = boxes.flatMap((box) => {
-    const top = clamped((box.top + box.bottom - height) / 2, innerHeight - height);
-    return [
-      { side: "right", left: clamped(box.right + GAP_PX, innerWidth - width), top },
-      { side: "left", left: box.left - GAP_PX - width, top },
-    ];
-  });
-  const places = [
-    { side: "below", left, top: part.bottom + GAP_PX },
-    { side: "above", left, top: part.top - GAP_PX - height },
-    { side: "", left, top: bar.bottom + GAP_PX },
-    ...beside,
-  ];
-  const isInWindow = ({ left: x, top: y }) =>
-    Math.min(x, y) >= EDGE_PX && x + width <= innerWidth - EDGE_PX && y + height <= innerHeight - EDGE_PX;
-  const overlap = (from, size, low, high) => Math.max(0, Math.min(from + size, high) - Math.max(from, low));
-  const coveredBy = ({ left: x, top: y }) =>
-    kept.reduce(
-      (sum, box) => sum + overlap(x, width, box.left, box.right) * overlap(y, height, box.top, box.bottom),
-      0,
-    );
-  const atFoot = { ...places[0], top: Math.max(EDGE_PX, innerHeight - height - EDGE_PX) },
-    found = places.filter(isInWindow).map((place) => ({ ...place, covered: coveredBy(place) }));
-  return found.sort((a, b) => a.covered - b.covered)[0] ?? { ...atFoot, covered: coveredBy(atFoot) };
-}
-
-// Scrolls such that the parts of the stop are in the window, and the popover beside them where it would cover some.
+// Scrolls such that the parts of the stop are in the window.
 function scrollToStop(player) {
-  const boxes = boxesOfStop(player),
-    { top, bottom } = boxAround(boxes);
+  const { top, bottom } = boxAround(boxesOfStop(player));
   if (bottom > innerHeight || top < 0) scrollBy({ top: Math.min(top - EDGE_PX, bottom + EDGE_PX - innerHeight) });
-  const moved = boxesOfStop(player);
-  if (!bestPlace(player, moved).covered) return;
-  const part = boxAround(moved),
-    missing = Math.ceil(part.bottom + GAP_PX + player.tour.box.offsetHeight + EDGE_PX - innerHeight);
-  if (missing > 0) scrollBy({ top: Math.min(missing, part.top - EDGE_PX) });
 }
 
-// Places the popover where it covers least, with an arrow to the middle of its parts.
+// Places the popover below the parts of the stop, above them, or at the foot of the window.
 function position(player) {
   if (!player.tour) return;
-  const { box, rings, arrow } = player.tour,
+  const { box, rings } = player.tour,
+    { offsetWidth: width, offsetHeight: height } = box,
     boxes = boxesOfStop(player),
     part = boxAround(boxes),
-    place = bestPlace(player, boxes);
-  Object.assign(box.style, { left: `${place.left}px`, top: `${place.top}px` });
-  box.dataset.side = place.side;
-  const isBeside = ["left", "right"].includes(place.side),
-    [from, to, size] = isBeside ? ["top", "bottom", box.offsetHeight] : ["left", "right", box.offsetWidth];
-  const along = Math.max(14, Math.min(size - 14, (part[from] + part[to]) / 2 - place[from]));
-  Object.assign(arrow.style, { left: "", top: "", [from]: `${along}px` });
+    lowest = innerHeight - height - EDGE_PX,
+    bar = boxOf(player.find("bar")),
+    foot = part.bottom <= bar.top ? bar.bottom : part.bottom, // the buttons stay in view
+    places = [foot + GAP_PX, part.top - GAP_PX - height, lowest],
+    middle = (part.left + part.right - width) / 2;
+  Object.assign(box.style, {
+    left: `${Math.max(EDGE_PX, Math.min(innerWidth - width - EDGE_PX, middle))}px`,
+    top: `${places.find((place) => place >= EDGE_PX && place <= lowest) ?? EDGE_PX}px`,
+  });
   rings.replaceChildren(...boxes.map(drawRing));
 }
 

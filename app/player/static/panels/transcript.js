@@ -1,6 +1,15 @@
 // The transcript beside the video: a row per turn, of which only those in view are in the page.
 
-import { clockText, countUpTo, drawnVerdict, KINDS, LOW_SIMILARITY, signOfTurn } from "../state/data.js";
+import {
+  clockText,
+  countUpTo,
+  drawnVerdict,
+  KINDS,
+  LOW_SIMILARITY,
+  referenceWord,
+  signOfTurn,
+  updateWords,
+} from "../state/data.js";
 import { createNode, createQuote } from "../dom/dom.js";
 import { WindowedList } from "../dom/windowed_list.js";
 
@@ -10,7 +19,14 @@ export function legalityTag({ legality }) {
       ? "not written as STEP->start or STEP->complete: it changes nothing"
       : "in the states that the model had, it skips, repeats or goes back, or its step does not exist; it " +
         "may still match the reference";
-  return createNode("span", "ss-tag", legality === "illegal" ? "illegal in the model's states" : legality, { title });
+  return createNode("span", "ss-tag ss-detail", legality === "illegal" ? "illegal in the model's states" : legality, {
+    title,
+  });
+}
+
+// An update as it is written, for *details*, and in words.
+export function createUpdate(data, tag, text) {
+  return [createNode(tag, "ss-detail", text), createNode(tag, "ss-plain", updateWords(data, text))];
 }
 
 const GRADES = ["wrong", "partly right", "right"];
@@ -25,9 +41,10 @@ function gradeTag(data, turn) {
 }
 
 function quoteLabel(data, turn, reference) {
-  const isCompared = reference.role !== "update" || data.has_states;
-  if (turn || data.isReferenceAlone || !isCompared) return "reference";
-  if (reference.role === "user") return "reference, not in this run";
+  if (!data.has_reference) return referenceWord(data);
+  if (reference.role === "user") return data.isReferenceAlone ? "user" : "user, not in this run";
+  if (reference.role === "assistant") return "should have said";
+  if (turn || data.isReferenceAlone || !data.has_states) return "really";
   return reference.is_missed ? "missed" : "not reached";
 }
 
@@ -82,7 +99,7 @@ export class Transcript {
       `ss-mark ss-${kind ? "mismatched" : turn && drawnVerdict(turn)}`,
       [
         turn ? signOfTurn(turn) : KINDS[kind],
-        score && createNode("small", "ss-score", score),
+        score && createNode("small", "ss-score ss-detail", score),
         turn?.grade !== undefined && gradeTag(data, turn),
       ],
       { title: [kind ?? (turn?.is_low && LOW_SIMILARITY), score && `similarity ${score}`].filter(Boolean).join(", ") },
@@ -90,10 +107,16 @@ export class Transcript {
     const isGiven = role === "user" && reference.is_given,
       isQuoted = !isGiven && reference && (!turn || reference.text !== turn.text);
     const words = createNode("span", "ss-words", [
-      turn && createNode("span", "", turn.text),
+      ...(role === "update" && turn
+        ? createUpdate(data, "span", turn.text)
+        : [turn && createNode("span", "", turn.text)]),
       turn && turn.legality !== "legal" && legalityTag(turn),
       isGiven && createNode("span", "", reference.text),
-      isQuoted && createQuote(quoteLabel(data, turn, reference), reference.text),
+      isQuoted &&
+        createQuote(
+          quoteLabel(data, turn, reference),
+          role === "update" ? createUpdate(data, "span", reference.text) : reference.text,
+        ),
     ]);
     const parts = [
       createNode("span", "ss-time", clockText(row.time)),

@@ -7,7 +7,7 @@ import { currentEvent } from "../events/opinions.js";
 import { drawReason, drawRootsChip } from "./reason.js";
 import { redrawPlayhead } from "../clock/playhead.js";
 import { goToFailure } from "./selection.js";
-import { canFail, isChosen, stopsAtRoots, stopText } from "../state/stops.js";
+import { canFail, isChosen, stopNoun, stopText } from "../state/stops.js";
 
 function whyNoFailures(player) {
   const { has_reference, is_copied, isReferenceAlone } = player.data,
@@ -20,11 +20,6 @@ function whyNoFailures(player) {
 
 // What N and P step through while a list is open, by its name.
 export const LIST_NOUNS = { search: "moment", settle: "to settle" }; // longer ones wrap the bar
-
-// What N and P step through without a list.
-function stopNoun(player) {
-  return stopsAtRoots(player) ? "root" : "failure";
-}
 
 // Shows the place of the moment in its list above the line of failures, and names the buttons of N and P for it; hides
 // the place of a run that no list opened.
@@ -136,7 +131,7 @@ export function toggleOnlyKind(player) {
   if (!canFail(player.data)) return setStatus(player, whyNoFailures(player), true);
   const kind = player.stopIndex === null ? null : player.data.stops[player.stopIndex].kind;
   const isBack = player.kinds.size === 1 && (kind === null || player.kinds.has(kind));
-  if (kind === null && !isBack) return setStatus(player, "No failure is selected: N goes to the next one.");
+  if (kind === null && !isBack) return setStatus(player, "No mistake is selected: N goes to the next one.");
   const chosen = isBack ? (player.kindsBefore ?? Object.keys(STOP_SIGNS)) : [kind];
   player.kindsBefore = isBack ? null : (player.kindsBefore ?? [...player.kinds]);
   player.kinds.clear();

@@ -12,6 +12,8 @@ import { openTab } from "../panels/tabs.js";
 import { drawTime, mountSpans, onsetsOf, snapSpan, snapTime, stepTime, turnInside } from "./spans.js";
 import { readSetting, writeSetting } from "../state/settings.js";
 
+const UNDO_MS = 5000;
+
 function submitCorrection(player, kind, turn, more = {}, done) {
   submitAction(player, "correction", { correction: { kind, turn, ...more } }, done);
 }
@@ -121,9 +123,18 @@ export function deleteTurn(player) {
   });
 }
 
+// Shows the button that takes a deletion back, for five seconds.
+function offerUndo(player) {
+  const button = player.find("undo");
+  clearTimeout(player.review.undoTimer);
+  button.hidden = false;
+  player.review.undoTimer = setTimeout(() => (button.hidden = true), UNDO_MS);
+}
+
 function submitAndSay(player, correction, event) {
   submitAction(player, "correction", { correction }, () => {
     if (!player.review.problem) setStatus(player, describeAction(player, { correction }, event));
+    if (correction.kind === "delete") offerUndo(player);
   });
 }
 

@@ -30,7 +30,7 @@ import {
   opinion,
   PARTS,
 } from "../events/opinions.js";
-import { goOnSettling } from "../playback/failure_stops.js";
+import { drawListPlace, goOnSettling } from "../playback/failure_stops.js";
 import { redrawPlayhead } from "../clock/playhead.js";
 import { followEvent, goToUnreviewed, stopIndexOf } from "../playback/selection.js";
 import { readSetting } from "../state/settings.js";
@@ -56,6 +56,17 @@ function setReviewer(player, typed) {
   player.find("who").value = player.reviewer;
 }
 
+// Turns on or off that keys give verdicts and correct the reference.
+export function setReviewing(player, isOn) {
+  player.isReviewing = isOn && player.settings.can_review;
+  keepSetting(player, "reviewing", player.isReviewing ? "yes" : "no");
+  if (player.isReviewing) openTab(player, "review");
+  if (player.isReviewing && !player.reviewer) player.find("who").focus();
+  if (player.data) drawListPlace(player);
+  redrawPlayhead(player);
+  drawReview(player);
+}
+
 function setBlind(player, isBlind) {
   player.review.isBlind = isBlind;
   drawReview(player);
@@ -65,6 +76,10 @@ function setBlind(player, isBlind) {
 export function drawReview(player) {
   const panel = player.find("review");
   player.find("tabs").querySelector("[data-tab=review]").hidden = !player.settings.can_review;
+  const textContent = player.isReviewing ? `✎ ${player.reviewer || "your name"}` : "✎ review",
+    hidden = !player.settings.can_review;
+  Object.assign(player.find("mode"), { hidden, textContent, ariaPressed: player.isReviewing });
+  player.root.classList.toggle("ss-reviewing", player.isReviewing);
   if (!player.settings.can_review) return;
   drawSaveStatus(player);
   drawQueue(player);
@@ -158,7 +173,7 @@ export function giveVerdict(player, verdict) {
 }
 
 function drawEvent(player, box, event) {
-  box.hidden = !player.settings.can_review || !player.data || !player.data.events.length;
+  box.hidden = !player.isReviewing || !player.data || !player.data.events.length;
   if (box.hidden) return;
   const keys = createNode("span", "ss-dim", "1–7 judge ");
   if (!event) return box.replaceChildren(keys, createNode("span", "", "nothing: no event is selected"));
@@ -185,6 +200,7 @@ function drawEvent(player, box, event) {
 export function mountReview(player) {
   player.review.name = parseReviewerName(readSetting("reviewer")) ?? "";
   player.review.isBlind = readSetting("blind") === "yes";
+  player.isReviewing = player.settings.can_review && readSetting("reviewing") === "yes";
   const buttons = player.settings.verdicts.map((verdict, number) =>
     createButton(
       "ss-verdict",

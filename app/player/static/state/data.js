@@ -56,19 +56,11 @@ export const SIGNS = {
   "↺": "repeats itself: redundant, and the same words as an earlier message of the video",
 };
 
-// Why a turn of the reference is hard, where the split's manifest names a cause.
-const CAUSES = {
-  drop: "a part falls and is picked up again",
-  decoy: "a part that is not needed is taken and put back",
-  hover: "a hand stays over a part and takes nothing",
-  swap: "two neighbouring steps are done in the other order",
-  light: "the light is dim, or fails for seconds",
-  noise: "the picture is noisy, or worse for seconds",
-};
-
-// The meanings of causes by name: those of the split's vocabulary and the built-in ones.
-export function causeMeanings(player) {
-  return { ...CAUSES, ...Object.fromEntries(player.review.state?.vocabulary?.causes ?? []) };
+// An update in words, such as "began: mount the block"; as it is written where its step is not known.
+export function updateWords(data, text) {
+  const [, id, transition] = /^\s*(\S+?)\s*->\s*(start|complete)\s*$/.exec(text) ?? [],
+    step = data.steps.find((one) => one.id === id);
+  return step ? `${transition === "start" ? "began" : "ended"}: ${step.name || id}` : text;
 }
 
 // The frames that a cut of the context dropped, in words; `cut` has tokens, first_frame and last_frame.

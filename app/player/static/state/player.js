@@ -36,6 +36,9 @@ export class Player {
     this.isAfterVerdict = false; // whether a verdict selected the event, so that N has not stopped at it
     this.selectedTime = null; // of an explicit selection, in seconds; null while the selection follows the playhead
     this.kinds = new Set(Object.keys(STOP_SIGNS)); // at which N and P stop
+    this.isReviewing = false; // whether keys give verdicts and correct; else they only navigate
+    this.isDetailed = false; // whether ids, signs and probabilities are shown
+    this.isUnfolded = false; // whether the failures of a mistake are
     this.isRootsOnly = false; // whether they stop at roots alone, where the run has a diagnosis
     this.explained = null; // the run and its failure whose reason is drawn
     this.kindsBefore = null; // the kinds that were chosen before one of them alone
@@ -167,5 +170,6 @@ function newReview() {
     problem: "",
     refusals: new Map(),
     timer: 0,
+    undoTimer: 0, // until which a deletion offers to be taken back
   };
 }

@@ -1,23 +1,42 @@
 // The stops of N and P: failures, and matched texts of low similarity, which the scores count as matched.
 
-import { clockText, countText, HIDDEN_ROOT, LOW_SIMILARITY, ROOT_SIGN, STOP_SIGNS, timeOf } from "./data.js";
+import { clockText, countText, HIDDEN_ROOT, LOW_SIMILARITY, STOP_SIGNS, timeOf } from "./data.js";
 
 // Whether outputs exist that can fail: a reference alone has none.
 export function canFail(data) {
   return data.has_reference && data.is_judged && !data.isReferenceAlone;
 }
 
-// The line of a stop, with its place among the chosen ones: "Failure 2 of 4 · ✕ missed: silent ... · 0:09.5".
-// Texts of low similarity are counted by themselves.
+// The line of a stop, with its place among the chosen ones: "Mistake 2 of 3 · 0:09.5 · The assistant ...", or for a
+// reviewer "Failure 2 of 4 · ✕ missed: silent ... · 0:09.5". Texts of low similarity are counted by themselves.
 export function stopText(player, stop) {
   const { kind, words, time } = stop,
     isLow = kind === LOW_SIMILARITY,
     isAlike = (other) => isChosen(player, other) && (other.kind === LOW_SIMILARITY) === isLow,
+    isOfMistake = ({ mistake }) => mistake !== undefined && mistake === stop.mistake,
     alike = player.data.stops.filter(isAlike);
-  const place = alike.includes(stop) ? ` ${alike.indexOf(stop) + 1} of ${alike.length}` : "",
-    noun = isLow ? "Text" : place && stopsAtRoots(player) ? "Root" : "Failure",
-    name = `${STOP_SIGNS[kind] ?? ROOT_SIGN} ${kind}${words ? `: ${words}` : ""}`;
-  return `${noun}${place} · ${name} · ${clockText(time)}`;
+  const at =
+    alike.includes(stop) || stopNoun(player) !== "mistake" ? alike.indexOf(stop) : alike.findIndex(isOfMistake);
+  const place = at < 0 ? "" : ` ${at + 1} of ${alike.length}`,
+    noun = isLow ? "text" : place || !stopsAtRoots(player) ? stopNoun(player) : "failure",
+    title = `${noun[0].toUpperCase()}${noun.slice(1)}${place}`;
+  if (noun === "failure")
+    return `${title} · ${STOP_SIGNS[kind]} ${kind}${words ? `: ${words}` : ""} · ${clockText(time)}`;
+  return `${title} · ${clockText(time)} · ${sentenceOf(player, stop)}`;
+}
+
+// What happened at a stop, in one or two sentences; the vocabulary of the split may define its cause in other words.
+export function sentenceOf(player, { mistake, root, words }) {
+  const { data } = player;
+  if (mistake === undefined) return words || data.roots[root].words;
+  const { cause, scene, act, states } = data.mistakes[mistake],
+    [, own] = player.review.state?.vocabulary?.causes.find(([name]) => name === cause) ?? [];
+  return [own ? `Cause ${cause}: ${own}.` : scene, act || states].filter(Boolean).join(" ");
+}
+
+// What N and P step through without a list: each failure while reviewing, else mistakes, or roots alone.
+export function stopNoun(player) {
+  return stopsAtRoots(player) ? "root" : player.isReviewing ? "failure" : "mistake";
 }
 
 // The line of a run without failures, by its number of texts of low similarity, and of turns after its last frame.
@@ -35,7 +54,7 @@ export function calmText(numLow, numLater = 0) {
 export function findStops(data) {
   const order = new Map(data.events.map(({ key }, number) => [key, number]));
   const low = data.turns.flatMap(({ is_low, score, link: reference, frame, time, key }, turn) => {
-    const words = `${score?.toFixed(2)}, other words`;
+    const words = `In time, but in other words: similarity ${score?.toFixed(2)}.`;
     return is_low ? [{ kind: LOW_SIMILARITY, turn, reference, frame, time, key, cause: null, words }] : [];
   });
   const stops = [...data.failures, ...low].sort((a, b) => order.get(a.key) - order.get(b.key));
@@ -43,6 +62,10 @@ export function findStops(data) {
     const after = stops.findIndex(({ time }) => time > hidden.time);
     stops.splice(after < 0 ? stops.length : after, 0, hidden);
   }
+  for (const [mistake, { failures }] of data.mistakes.entries())
+    for (const at of failures) data.failures[at].mistake = mistake;
+  for (const found of data.mistakes) found.stops = [];
+  for (const stop of stops) data.mistakes[stop.mistake]?.stops.push(stop);
   const roots = new Set();
   for (const stop of stops) {
     if (stop.root === undefined || stop.is_consequence || roots.has(stop.root)) continue;
@@ -61,8 +84,11 @@ function findHiddenRoots(data) {
 }
 
 // Whether N and P stop at a failure.
-export function isChosen(player, { kind, isRoot }) {
-  if (!stopsAtRoots(player)) return player.kinds.has(kind);
+export function isChosen(player, stop) {
+  const { kind, isRoot } = stop;
+  const isOfKind = ({ kind: other }) => player.kinds.has(other);
+  if (!stopsAtRoots(player) && (player.isReviewing || stop.mistake === undefined)) return isOfKind(stop);
+  if (!stopsAtRoots(player)) return player.data.mistakes[stop.mistake].stops.find(isOfKind) === stop;
   return isRoot === true && (kind === HIDDEN_ROOT || player.kinds.has(kind));
 }
 

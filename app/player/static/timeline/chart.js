@@ -2,7 +2,8 @@
 
 import { GUTTER, MARGIN } from "../canvas/axis.js";
 import { resizeCanvas } from "../canvas/canvas.js";
-import { countText, EventCounts, LOW_SIMILARITY } from "../state/data.js";
+import { findOpenSteps } from "../lanes/steps.js";
+import { countText, EventCounts, frameAt, LOW_SIMILARITY } from "../state/data.js";
 import { runWords } from "../state/thresholds.js";
 import { countedNames } from "../state/signals.js";
 import { layerTurns } from "../state/layer.js";
@@ -17,6 +18,7 @@ export function layout(player) {
   data.layer = layer;
   data.isReviewing = isReview && data.events.length > 0;
   data.hasLayer = layer.length > 0 && (isReview || layer.some((turn) => turn.look !== "same"));
+  player.timeline.openSteps = findOpenSteps(data, frameAt(data, player.video.time));
   const height = player.timeline.arrange(data), // also in a hidden tab: the rows must fit this video
     width = canvas.parentElement.clientWidth;
   canvas.ariaValueMax = data.duration_s.toFixed(1);
@@ -30,6 +32,12 @@ function isTaskChanged(player) {
   if (player.settings.hint) return false;
   const typed = (name) => document.querySelector(`#${name} textarea`)?.value;
   return Object.entries(player.data.task).some(([name, text]) => (typed(name) ?? text) !== text);
+}
+
+// Opens the rows of the steps at the playhead.
+export function followSteps(player, frame) {
+  const { isDetailed, openSteps } = player.timeline;
+  if (!isDetailed && findOpenSteps(player.data, frame).join() !== openSteps.join()) layout(player);
 }
 
 export function refreshCounts(player) {
@@ -85,7 +93,8 @@ function paintOverview(player) {
   pen.font = timeline.font;
   pen.textBaseline = "middle";
   pen.fillStyle = colours.ink;
-  if (canFail(data)) pen.fillText(countText(data.failures.length, "failure"), 4, 9);
+  if (canFail(data))
+    pen.fillText(`${countText(data.mistakes.length, "mistake")}, ${countText(data.failures.length, "failure")}`, 4, 9);
   for (const { kind, time } of data.stops) {
     const colour = kind === LOW_SIMILARITY ? "low" : "mismatched";
     pen.fillStyle = colours[player.kinds.has(kind) ? colour : "grid"];

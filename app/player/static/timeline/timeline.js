@@ -29,6 +29,8 @@ export class Timeline extends Axis {
     this.isFigure = canvas === null;
     this.run = null;
     this.rows = [];
+    this.isDetailed = false;
+    this.openSteps = []; // whose rows are below the strip of all steps
     this.shown = { thresholds: {}, counts: {} }; // what was painted last
     if (canvas) this.readColours();
   }

@@ -84,6 +84,7 @@ def test_an_enter_that_ends_a_composition_submits_nothing_and_stays_in_its_box(p
         ("т", "KeyN", lambda seen: seen["cursor"] == 0),  # Russian
         ("\u03bd", "KeyN", lambda seen: seen["cursor"] == 0),  # Greek
         ("ל", "KeyK", lambda seen: not seen["isPaused"]),  # Hebrew
+        ("'", "KeyW", lambda seen: seen["time"] > 0),  # Hebrew has a sign there
         ("д", "KeyL", lambda seen: seen["time"] == pytest.approx(5, abs=0.05)),
         ("à", "Digit0", lambda seen: seen["view"] == {"start": 0, "end": 10}),  # French
         ("n", "KeyL", lambda seen: seen["cursor"] == 0),  # Dvorak has the letter, elsewhere

@@ -253,9 +253,12 @@ def test_corrections_by_keyboard_and_by_hand_are_a_layer(page: Page, store: Revi
     press(page, "d")
     assert "Careful! " not in [text for _, text in corrected()]
     assert [turn["text"] for turn in inspect(page)["layer"] if turn["look"] == "deleted"] == ["Careful! "]
-    press(page, "d")
+    page.click(".ss-undo")
+    page.wait_for_function("document.querySelector('.ss').inspect().layer.every(({ look }) => look !== 'deleted')")
+    press(page, "d", "d")
     assert (6.0, "Careful! ") in corrected()
 
+    page.locator(".ss-undo").wait_for(state="hidden")
     page.keyboard.press("End")
     page.keyboard.press("a")
     page.keyboard.type("Done.")

@@ -56,13 +56,15 @@ def check_rows(page: Page, store: ReviewStore) -> None:
         row.locator(".ss-time").click()
         for tab in ("rows",) if judged else ("review", "curves", "rows"):
             page.click(f"[data-tab={tab}]")
-            assert (text or "").removeprefix("missed") in (page.text_content(".ss-event") or "")
+            assert (text or "").removeprefix("should have said").removeprefix("missed") in (
+                page.text_content(".ss-event") or ""
+            )
             assert time_text in page.inner_text(".ss-event")
         page.keyboard.press("5")
         wait_for(page, "seen.saved && !seen.waiting")
         event = store.read()[-1].event
         assert event is not None
-        assert event.text == (text or "").removeprefix("missed").removeprefix("reference")
+        assert event.text == (text or "").removeprefix("missed").removeprefix("should have said")
         assert f"{int(event.time_s // 60)}:{event.time_s % 60:04.1f}" == time_text
         judged.append(event.key)
     assert len(set(judged)) == len(judged)

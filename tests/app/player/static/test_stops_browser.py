@@ -1,6 +1,7 @@
 """N stops at texts of low similarity, too, or at roots only; other thresholds fix, break or change failures."""
 
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -109,13 +110,13 @@ def visit_all(page: Page) -> list[tuple[str, float]]:
         page.evaluate("document.querySelector('.ss-said').textContent = ''")
         page.keyboard.press("n")
         said = page.wait_for_function("document.querySelector('.ss-said').textContent").json_value()
-        if said.startswith(("No failure after", "No root after")):
+        if said.startswith(("No failure after", "No mistake after", "No root after")):
             return visited
-        kind = said.split(" · ")[1].split(":")[0][2:]
-        page.wait_for_function(
-            "(kind) => document.querySelector('.ss-failure b')?.textContent.slice(2) === kind", arg=kind
-        )
-        visited.append((kind, round(inspect(page)["time"], 2)))
+        seen = inspect(page)
+        page.locator(".ss-failure .ss-sentence").filter(
+            has_text=re.compile(re.findall(r"\d+:[\d.]+", said)[0])
+        ).wait_for()
+        visited.append((seen["stop"], round(seen["time"], 2)))
 
 
 def painted_texts(page: Page) -> list[str]:
@@ -134,13 +135,15 @@ def test_a_matched_text_of_low_similarity_reads_as_one_and_n_stops_there(page: P
     assert ("low similarity", 1.0) in stops
     chip = page.locator(".ss-kind[data-kind='low similarity']")
     assert chip.get_attribute("aria-label") == "low similarity: 1", "0.796 shows as 0.80"
-    while "low similarity" not in inspect(page)["said"]:
+    while inspect(page)["stop"] != "low similarity":
         page.keyboard.press("p")
-    assert inspect(page)["said"] == "Text 1 of 1 · ≈ low similarity: 0.58, other words · 0:01.0"
+    assert inspect(page)["said"] == "Text 1 of 1 · 0:01.0 · In time, but in other words: similarity 0.58."
     page.wait_for_function("document.querySelector('.ss-failure.ss-low')")
     assert inspect(page)["event"]["text"] == "Boat"
     painted = painted_texts(page)
-    assert f"{len(stops) - 1} failures" in painted, "the count of failures stays as it is scored"
+    assert any(text.endswith(f"mistakes, {len(stops) - 1} failures") for text in painted), (
+        "the count of failures stays as it is scored"
+    )
 
 
 def test_a_message_has_one_sign_and_changed_thresholds_fix_break_or_change_failures(
@@ -169,12 +172,20 @@ def test_a_root_lists_its_consequences_and_n_stops_at_roots_only_if_chosen(page:
     show(page, "roots")
     page.focus(".ss-canvas")
     assert len(visit_all(page)) == 9, "every failure, and no hidden root"
+    page.click(".ss-mode")
+    assert len(visit_all(page)) == 5, "who watches stops once at each mistake"
+    page.click(".ss-mode")
+    page.get_by_role("tab", name="Transcript").click()
+    page.focus(".ss-canvas")
     page.keyboard.press("Home")
     page.keyboard.press("n")
     reason = page.locator(".ss-why")
     expect(reason).to_contain_text("Root: once it is corrected, 7 later failures vanish.")
-    expect(page.locator(".ss-failure .ss-reason")).to_have_text(
-        "⎇ Root: once it is corrected, 7 later failures vanish."
+    card = page.locator(".ss-failure")
+    expect(card.locator(".ss-reason")).to_contain_text("Once it is corrected, 7 later failures vanish.")
+    expect(card.locator(".ss-sentence")).to_have_text(
+        "0:15.0 The assistant took the start of “mount the block” for that of “put on the head”. Its states of “mount "
+        "the block” and “put on the head” are wrong until 0:18.0."
     )
     series = reason.locator(".ss-series[aria-pressed='true']")
     expect(series).to_have_text("log-odds")
@@ -197,7 +208,7 @@ def test_a_root_lists_its_consequences_and_n_stops_at_roots_only_if_chosen(page:
     page.focus(".ss-canvas")
     assert visit_all(page) == [("wrong update", 15.0), ("hidden root", 25.0)]
     page.keyboard.press("p")
-    assert inspect(page)["said"].startswith("Root 1 of 2 · ◇ wrong update")
+    assert inspect(page)["said"].startswith("Root 1 of 2 · 0:15.0 · The assistant took")
     page.get_by_role("button", name="roots 2: stop at roots only").click()
     show(page, "low")
     assert page.locator(".ss-roots").count() == 0

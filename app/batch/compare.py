@@ -65,7 +65,7 @@ def compare(
     """Compare the shown run ``name`` (A) with the run ``other`` (B)."""
     try:
         if not name or not other or name == other:
-            is_alone = bool(name) and not batches.comparable_runs(name)
+            is_alone = not batches.comparable_runs(name or "")
             raise ValueError(NO_SECOND_RUN if is_alone else "Tick two runs in the list")
         finished = batches.list_finished(name, other)
         found = batches.compare(name, other, encode=context.encode)

@@ -4,7 +4,9 @@ Jobs live in the server (``app.core.job_queue``), run folders on the disk. A win
 """
 
 from dataclasses import replace
+from functools import lru_cache
 from html import escape
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import gradio as gr
@@ -128,12 +130,20 @@ def _shown_run(batches: BatchContext, selection: Selection) -> ShownRun:
 
 def _results(batches: BatchContext, name: str, job: Job | None) -> Results:
     if job is None or job.is_over:
-        results = read_results(batches.folder(name))
+        folder = batches.folder(name)
+        files = [folder / table for table in ("videos.csv", "metrics.json", "charts.json", "diagnosis.json")]
+        results = _read_results(folder, tuple(path.stat().st_mtime_ns if path.exists() else 0 for path in files))
         if not results.rows and not results.problems:
             results = replace(results, rows=batches.recorded_rows(name))
         if results.rows or job is None:
             return results
     return Results(rows=list(job.rows.values()))
+
+
+@lru_cache(maxsize=4)
+def _read_results(folder: Path, _changed: tuple[int, ...]) -> Results:
+    """Read the tables of a run: those of 10,000 videos take seconds, and each sort and search needs them."""
+    return read_results(folder)
 
 
 def enter(batches: BatchContext, selection: Selection, request: gr.Request) -> Updates:

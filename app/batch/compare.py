@@ -65,8 +65,8 @@ def compare(
     """Compare the shown run ``name`` (A) with the run ``other`` (B)."""
     try:
         if not name or not other or name == other:
-            is_alone = name is not None and not batches.comparable_runs(name)
-            raise ValueError(NO_SECOND_RUN if is_alone else "Choose two runs: A above, B here")
+            is_alone = not batches.comparable_runs(name or "")
+            raise ValueError(NO_SECOND_RUN if is_alone else "Tick two runs in the list")
         finished = batches.list_finished(name, other)
         found = batches.compare(name, other, encode=context.encode)
         a, b = (read_provenance(RunFolder(batches.folder(run))) for run in (name, other))
@@ -166,7 +166,7 @@ def draw_comparison_chart(
 ) -> NamedFigure:
     """Return the chart ``name`` of compared runs by the score ``metric``. Raises ``ValueError`` without two runs."""
     if compared is None or name not in COMPARISON_CHARTS or metric not in COMPARED_SCORES:
-        raise ValueError("there is no chart; choose two runs, A above, B here")
+        raise ValueError("there is no chart; tick two runs in the list")
     figure = add_basis(_draw_scores(compared, metric, theme), _describe_scores(batches, compared.a))
     return NamedFigure(figure=figure, run=f"{compared.a}-{compared.b}")
 
@@ -174,21 +174,6 @@ def draw_comparison_chart(
 def _draw_scores(compared: ComparedRuns, metric: str, theme: Theme) -> go.Figure:
     scores = [(video.video_id, video.scores[0][metric], video.scores[1][metric]) for video in compared.videos]
     return score_distributions(scores, metric, theme, names=compared[:2])
-
-
-def list_other_runs(batches: BatchContext, name: str | None, other: str | None, request: gr.Request) -> Any:
-    """Return the dropdown of the runs with which the shown run can be compared: the others of its split.
-
-    It cannot be opened before there is a shown run: Gradio's list of options fails if it shrinks while it is open. The
-    chosen run ``other`` is not set again: another may be chosen while the list is on its way. Without one it is that of
-    the address.
-    """
-    if name is None or name not in batches.run_names():
-        return gr.Dropdown(interactive=False)
-    names, linked = batches.comparable_runs(name), request.query_params.get("against")
-    if other in names or (other is None and linked not in names):
-        return gr.Dropdown(choices=names, interactive=True)
-    return gr.Dropdown(choices=names, value=linked if other is None else None, interactive=True)
 
 
 def open_both(
@@ -237,12 +222,11 @@ def _is_scored_alike(batches: BatchContext, compared: ComparedRuns) -> bool:
 
 
 def make_compare_panel(
-    context: AppContext, batches: BatchContext, *, runs: Any, here: Any, batch: Any, in_player: InPlayer
+    context: AppContext, batches: BatchContext, *, runs: Any, other: Any, here: Any, batch: Any, in_player: InPlayer
 ) -> None:
-    """Lay out and wire the comparison of the shown run with a second one; a click on a row opens both in the player."""
+    """Lay out and wire the comparison of both ticked runs; a click on a row opens both in the player."""
     compared = gr.State(None)
     with gr.Row():
-        other = gr.Dropdown([], label="Run B; A is the run above", interactive=False, elem_id="other")
         wrong_in = gr.Dropdown(compare_tables.WRONG_IN, value="only B", label="Reference turns wrong in", elem_id="who")
         choices = [(find_metric(name).label, name) for name in COMPARED_SCORES]
         metric = gr.Dropdown(choices, value=NUM_FAILURES, label="Videos by", elem_id="compare_by")
@@ -250,7 +234,7 @@ def make_compare_panel(
     failures = gr.HTML(elem_id="compared_failures", padding=False)
     turns = _make_turns_table()
     with gr.Row():
-        with gr.Column(scale=3, min_width=480):
+        with gr.Column(scale=3, min_width=320):
             videos = _make_videos_table()
         with gr.Column(scale=2, min_width=320):
             distribution = make_chart("distribution", hint="Click a point to open both")
@@ -259,16 +243,13 @@ def make_compare_panel(
     scores, of_videos = gr.HTML(elem_id="differences", padding=False), (videos, distribution)
     view = CompareView(compared, said, failures, scores, *of_videos, turns)
 
-    def compare_chosen(name: Any, other: Any, wrong_in: Any, metric: Any, request: gr.Request) -> Iterator[CompareView]:
-        other = other or request.query_params.get("against")  # of the address, which is opened again
+    def compare_chosen(name: Any, other: Any, wrong_in: Any, metric: Any) -> Iterator[CompareView]:
         yield CompareView(said=f"Comparing {name} with {other}." if name and other else gr.skip())
         yield compare(context, batches, name, other, wrong_in, metric)
 
-    entered = partial(gr.on, [here.select, runs.change])
-    wire(entered, partial(list_other_runs, batches), [runs, other], other, **LATEST)
     chosen, options = [runs, other, wrong_in, metric], {**SCORING, "show_progress_on": said}
     again, known = partial(compare_again, context, batches), [compared, *chosen]
-    for event in (other.select, runs.change):  # each on its own: a choice is not dropped while the other is shown
+    for event in (other.change, runs.change):  # each on its own: a choice is not dropped while the other is shown
         ended = wire(event, compare_chosen, chosen, view, **options)
         wire(ended.then, partial(again, is_after_choice=True), known, view, **options)
     # an opened tab, or a run that has ended

@@ -97,7 +97,7 @@ def show_board(context: AppContext, batches: BatchContext, form: BoardForm) -> U
 
 def _explain_no_choice(batches: BatchContext, shown: str | None) -> str:
     """Return what to do without a chosen run. Raises ``ValueError`` if the page lacks the split of the shown run."""
-    if shown is None or shown not in batches.run_names():
+    if shown not in batches.run_names():
         return "there is no run yet; start one"
     split = batches.need_split(shown)
     finished = len(batches.list_finished(shown))
@@ -157,7 +157,7 @@ def open_run(batches: BatchContext, event: gr.SelectData) -> Updates:
     name = str(event.row_value[0])
     if name not in batches.run_names():
         return Updates()
-    return Updates(runs=name, views=gr.Tabs(selected="Videos"))
+    return Updates(runs=name, views=gr.Tabs(selected="Scores"))
 
 
 def write_board(folder: Path, table_format: TableFormat, board: Leaderboard | None, sort_by: str) -> Path:

@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 import gradio as gr
 
 from stepscope.app.batch.file_rows import ENDINGS, make_table_row
-from stepscope.app.controls.widgets import AT_ONCE, LATEST, SCORING, Updates, make_status_line, wire
+from stepscope.app.controls.widgets import AT_ONCE, SCORING, Updates, make_status_line, wire
 from stepscope.app.core.batch_context import BatchContext
 from stepscope.app.core.results import format_interval
 from stepscope.app.core.run import file_name
@@ -36,7 +36,6 @@ from stepscope.eval.reports.statistics import SIGNIFICANCE_LEVEL
 from stepscope.eval.reports.table_formats import TableFormat
 
 FIRST_PROTOCOLS: Final = ("streampro-ou", "spot-pnr", "ovo-timing", "omnipro", "qevd-tf", "egoproactive")
-ALONE: Final = ("none", "")
 TURN_HEADERS: Final = ["Video", "Second", "Run", "Reference", "Counts under", "Does not count under"]
 
 
@@ -64,13 +63,6 @@ class ProtocolsForm:
         return tuple(dict.fromkeys(filter(None, (self.run, self.other))))
 
 
-def list_runs(batches: BatchContext, name: str | None, other: str | None) -> Any:
-    """Return the dropdown of the second run: one of the split of the shown run, or none."""
-    names = batches.comparable_runs(name) if name is not None and name in batches.run_names() else []
-    choices = [ALONE, *((one, one) for one in names)]
-    return gr.Dropdown(choices=choices, value=other if other in names else ALONE[1])
-
-
 def show(context: AppContext, batches: BatchContext, form: ProtocolsForm) -> Iterator[Updates]:
     """Yield that runs are being scored, which takes seconds, then their scores under the chosen protocols."""
     if form.run:
@@ -78,7 +70,7 @@ def show(context: AppContext, batches: BatchContext, form: ProtocolsForm) -> Ite
     try:
         shown = _score(context, batches, form)
     except (ValueError, OSError) as error:
-        said = status_line(as_sentence(error), is_problem=form.run is not None)
+        said = status_line(as_sentence(error), is_problem=bool(form.run))
         yield Updates(shown=None, said=said, cards="", turns=[])
         return
     yield Updates(
@@ -100,7 +92,7 @@ def show_again(
 
     A link may open the tab before there is a run.
     """
-    if not is_opened or form.run is None or (shown is not None and _is_current(batches, shown, form.names)):
+    if not is_opened or not form.run or (shown is not None and _is_current(batches, shown, form.names)):
         yield Updates()
     else:
         yield from show(context, batches, form)
@@ -114,7 +106,7 @@ def _is_current(batches: BatchContext, shown: ShownProtocols, names: tuple[str, 
 
 def _score(context: AppContext, batches: BatchContext, form: ProtocolsForm) -> ShownProtocols:
     names = form.names
-    if form.run is None:
+    if not form.run:
         raise ValueError("choose a run")
     if not form.protocols:
         raise ValueError("choose protocols")
@@ -222,21 +214,18 @@ def write_table(folder: Path, table_format: TableFormat, shown: ShownProtocols |
 
 
 def make_protocols_panel(
-    context: AppContext, batches: BatchContext, *, runs: Any, here: Any, batch: Any, in_player: InPlayer
+    context: AppContext, batches: BatchContext, *, runs: Any, other: Any, here: Any, batch: Any, in_player: InPlayer
 ) -> None:
-    """Lay out and wire the tab: the shown run under the chosen protocols; a click on a turn opens it in the player."""
+    """Lay out and wire the tab: the ticked runs under the chosen protocols; a click on a turn opens it."""
     shown, opened = gr.State(None), gr.State(False)
-    with gr.Row():
-        protocols = gr.Dropdown(
-            list(PROTOCOLS),
-            value=list(FIRST_PROTOCOLS),
-            label="What would it be under … (also with own parameters, such as spot-pnr:k=1)",
-            multiselect=True,
-            allow_custom_value=True,
-            scale=5,
-            elem_id="protocols",
-        )
-        other = gr.Dropdown([ALONE], value=ALONE[1], label="Beside run B", scale=1, elem_id="protocols_other")
+    protocols = gr.Dropdown(
+        list(PROTOCOLS),
+        value=list(FIRST_PROTOCOLS),
+        label="What would it be under … (also with own parameters, such as spot-pnr:k=1)",
+        multiselect=True,
+        allow_custom_value=True,
+        elem_id="protocols",
+    )
     with gr.Row(elem_id="protocols_files"):
         make_table_row("protocols", write_table, [shown])
     said = make_status_line("protocols_said")
@@ -254,10 +243,15 @@ def make_protocols_panel(
     view = {"shown": shown, "said": said, "cards": cards, "turns": turns}
     form = ProtocolsForm(run=runs, other=other, protocols=protocols)
     options = {**SCORING, "show_progress_on": said}
-    gr.on([here.select, runs.change], partial(list_runs, batches), [runs, other], other, **LATEST)
-    changes = [here.select, other.input, protocols.input]
+    changes = [here.select, protocols.input]
     wire(partial(gr.on, changes), partial(show, context, batches), form, view, **options)
     here.select(lambda: True, None, opened, **AT_ONCE)
     again = [opened, shown, form]
-    wire(partial(gr.on, [runs.change, batch.change]), partial(show_again, context, batches), again, view, **options)
+    wire(
+        partial(gr.on, [runs.change, other.change, batch.change]),
+        partial(show_again, context, batches),
+        again,
+        view,
+        **options,
+    )
     in_player.wire(turns.select, partial(open_turn, context, batches), shown)

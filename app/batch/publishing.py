@@ -30,7 +30,7 @@ from stepscope.engine.errors import EngineError
 from stepscope.engine.plurals import format_count
 
 ALL: Final = "all videos of the run"
-SHOWN: Final = "the videos of the table"
+SHOWN: Final = "the videos of the search"
 STORY: Final = "the story"
 AS_ZIP: Final = "zip file"
 AS_FOLDER: Final = "folder on this machine"
@@ -201,8 +201,8 @@ def _plan(context: AppContext, batches: BatchContext, chosen: PublishForm) -> Pl
 
 
 def _open_run(context: AppContext, batches: BatchContext, name: str | None) -> Source:
-    if name is None:
-        raise ValueError("choose a run above")
+    if not name:
+        raise ValueError("choose a run")
     run = batches.need_run(name)
     settings, split = run.settings() or {}, batches.need_split(name)
     return Source(
@@ -233,8 +233,9 @@ def make_publish_panel(
     in_player: InPlayer,
     *,
     selection: Selection,
+    shown: Any,
 ) -> None:
-    """Lay out and wire the panel in its ``box``, which is closed below the shown run; the player opens it for a story.
+    """Lay out and wire the panel in its ``box``, which ``opener`` opens, and the player for a story.
 
     It publishes the shown run, its selected videos, or the story of the browser.
     """
@@ -275,7 +276,7 @@ def make_publish_panel(
         asked,
     ]
     changes = [choice.input for choice in (what, target, folder, has_videos)]
-    changes += [selection.run.change, selection.only.change, selection.part.change]
+    changes += [shown.change]
     for event in (*(event.then for event in opened), partial(gr.on, changes)):
         describe = partial(describe_plan, context, batches)
         widgets.wire(event, describe, form, size, js=_ADD_STORY_JS, **widgets.LATEST)

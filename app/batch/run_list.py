@@ -1,4 +1,4 @@
-"""The tab *Runs*. Names, notes and tags are untrusted: they are in cells of type ``str`` only."""
+"""The view *Over time* of the runs. Names, notes and tags are untrusted: they are in cells of type ``str`` only."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -73,7 +73,7 @@ def show_list(batches: BatchContext, form: RunListForm) -> Updates:
     num_hidden = len(found) - len(shown)
     hidden = f"; {num_hidden} archived" if num_hidden else ""
     problems = "".join(f" {run.name}: {as_sentence(run.problem)}" for run in shown if run.problem)
-    said = f"{len(shown)} of {format_count(len(runs), 'run')}{hidden}. Click a row to show the run above.{problems}"
+    said = f"{len(shown)} of {format_count(len(runs), 'run')}{hidden}. Click a row to show the run.{problems}"
     if not runs:
         said = (
             f"Runs in {batches.runs.name} are listed here, with the settings that differ, scores and notes. Press "
@@ -112,9 +112,7 @@ def _cell(value: Any, *, is_count: bool = False) -> str | float | None:
 def open_run(batches: BatchContext, event: gr.EventData) -> Any:
     """Choose the run of a clicked row, or of a clicked point of the chart, as the shown run."""
     name = str(read_event(event, "point") or event.row_value[0])
-    if name not in batches.run_names():
-        return gr.skip()
-    return gr.Dropdown(choices=batches.listed_runs(name), value=name)
+    return name if name in batches.run_names() else gr.skip()
 
 
 def show_notes(batches: BatchContext, name: str | None, seen: tuple[str, RunNotes] | None, form: NotesForm) -> Updates:
@@ -149,7 +147,7 @@ def save_notes(batches: BatchContext, name: str | None, seen: tuple[str, RunNote
 
 def _show(batches: BatchContext, name: str | None) -> Updates:
     said, notes, seen = "", RunNotes(), None
-    if name is None or name not in batches.run_names() or not (batches.folder(name) / "run.json").is_file():
+    if not name or name not in batches.run_names() or not (batches.folder(name) / "run.json").is_file():
         said = "Choose a run to write notes on it."
     elif batches.folder(name) == batches.bundled:
         said = f"{BUNDLED_NAME} comes with the program and takes no notes."
@@ -194,9 +192,20 @@ def _save(batches: BatchContext, name: str, seen: RunNotes, typed: RunNotes) -> 
     change_notes(batches.folder(name), change)
 
 
-def make_run_list_panel(batches: BatchContext, *, runs: Any, here: Any) -> tuple[Any, Any]:
-    """Lay out and wire the tab; return the events after which the run of a clicked row or point is the shown run."""
-    choices = [(find_metric(name).label, name) for name in list_leaderboard_metrics()]
+def make_scores_choice() -> Any:
+    """Return the dropdown of the scores in the lists of runs, which is rendered later."""
+    return gr.Dropdown(
+        [(find_metric(name).label, name) for name in list_leaderboard_metrics()],
+        value=list(FIRST_METRICS),
+        label="Scores, as measured; the first three are in the list of runs, too",
+        multiselect=True,
+        render=False,
+        elem_id="runs_metrics",
+    )
+
+
+def make_run_list_panel(batches: BatchContext, *, runs: Any, metrics: Any, here: Any) -> tuple[Any, Any, Any]:
+    """Lay out and wire the tab; return the events after which another run is shown, or its notes are changed."""
     with gr.Row():
         query = gr.Textbox(
             label="Search runs",
@@ -207,20 +216,14 @@ def make_run_list_panel(batches: BatchContext, *, runs: Any, here: Any) -> tuple
         )
         only = gr.Dropdown([], label="Only", multiselect=True, interactive=True, scale=3, elem_id="runs_only")
         archived = gr.Checkbox(label="Archived too", scale=0, min_width=160, elem_id="runs_archived")
-    metrics = gr.Dropdown(
-        choices,
-        value=list(FIRST_METRICS),
-        label="Scores, as measured",
-        multiselect=True,
-        elem_id="runs_metrics",
-    )
+    metrics.render()
     said = make_status_line("runs_said")
     table = gr.Dataframe(
         headers=HEADERS, interactive=False, wrap=True, max_height=420, elem_id="run_list", label="Runs"
     )
     saved = _make_notes(batches, runs=runs, here=here)
     metric = gr.Dropdown(
-        choices, value=FIRST_METRICS[0], label="Score over time", interactive=True, elem_id="runs_metric"
+        metrics.choices, value=FIRST_METRICS[0], label="Score over time", interactive=True, elem_id="runs_metric"
     )
     chart = make_chart("chart_runs", hint="Click a point to show its run")
     form = RunListForm(query=query, only=only, metrics=metrics, archived=archived, metric=metric)
@@ -232,7 +235,7 @@ def make_run_list_panel(batches: BatchContext, *, runs: Any, here: Any) -> tuple
     def choose(event: gr.EventData) -> Any:
         return open_run(batches, event)
 
-    return table.select(choose, None, runs, **AT_ONCE), chart.pick(choose, None, runs, **AT_ONCE)
+    return table.select(choose, None, runs, **AT_ONCE), chart.pick(choose, None, runs, **AT_ONCE), saved
 
 
 def _make_notes(batches: BatchContext, *, runs: Any, here: Any) -> Any:

@@ -1,4 +1,4 @@
-"""The selection of the videos of a run, by failure, cause, verdict and tag, or by a saved selection.
+"""The search, which chooses the videos of a run by their moments, or by a saved selection.
 
 A saved selection, a *slice*, belongs to a split and is stored beside the run folders. It can be scored separately.
 """
@@ -9,14 +9,15 @@ from dataclasses import asdict, dataclass, replace
 from functools import partial
 from html import escape
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import gradio as gr
+import pandas as pd
 
-from stepscope.app.controls.widgets import AT_ONCE, Updates, read_event, wire
+from stepscope.app.controls.widgets import AT_ONCE, wire
 from stepscope.app.core import slices
 from stepscope.app.core.batch_context import BatchContext
-from stepscope.app.core.results import ORDERS, VideoFilter, score_groups
+from stepscope.app.core.results import WORST_FIRST, VideoFilter, score_groups
 from stepscope.app.formatting import as_sentence
 from stepscope.app.templates import render, render_note
 from stepscope.app.window.context import AppContext
@@ -24,26 +25,80 @@ from stepscope.engine.errors import EngineError
 from stepscope.engine.plurals import format_count
 from stepscope.eval.data.samples import Split
 from stepscope.eval.data.vocabulary import read_vocabulary
+from stepscope.eval.metrics.definitions import NUM_FAILURES
 from stepscope.eval.metrics.failures import failure_score
 from stepscope.eval.metrics.matched_video import FAILURE_KINDS
 from stepscope.eval.reports.scoring import describe_scoring, score_run
-from stepscope.eval.reports.search import Marks
+from stepscope.eval.reports.search import TERM, Marks, search_folders
 from stepscope.eval.reports.table_files import Row, read_results
 
-ALL_VIDEOS: Final = "all videos"
 MAX_NAME_CHARS: Final = 60
+THIS_RUN: Final = "this run"
+ALL_RUNS: Final = "all scored runs of its split"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Selection:
-    """The shown run, and the order and choice of its videos."""
+    """The shown run, and the search and the order of its videos."""
 
     run: Any
-    order: Any = ""
-    only: Any = ()
-    """Traits that all chosen videos have."""
-    part: Any = None
-    """Name of a slice; None or ``ALL_VIDEOS`` for the whole split."""
+    order: Any = WORST_FIRST[NUM_FAILURES]
+    query: Any = ""
+    scope: Any = THIS_RUN
+    other: Any = ""
+    """The run B, which is compared with the shown one."""
+    scores: Any = ()
+    """The scores in the list of runs."""
+
+
+class Found(NamedTuple):
+    """The videos that a search chooses."""
+
+    videos: frozenset[str] | None = None
+    """Their ids; None for all."""
+    moments: pd.DataFrame | None = None
+    """Matching moments by runs, videos and times; None for a search that names slices only."""
+
+
+def find(batches: BatchContext, selection: Selection) -> Found:
+    """Search in the shown run, or in all scored runs of its split. Raises ``ValueError`` for an invalid search."""
+    name, (slices_named, query) = selection.run, _split_query(selection.query)
+    if not query and not slices_named:
+        return Found()
+    if not name or name not in batches.run_names():
+        raise ValueError("choose a run; its moments are searched")
+    chosen = _choose_slices(batches, name, slices_named) if slices_named else None
+    if not query:
+        return Found(chosen)
+    names = [name]
+    if selection.scope == ALL_RUNS:
+        others = batches.comparable_runs(name)
+        names += [other for other in others if (batches.folder(other) / "moments.csv").is_file()]  # the scored ones
+    moments = search_folders({one: batches.folder(one) for one in names}, query, marks=batches.marks())
+    moments = moments if chosen is None else moments[moments["video_id"].isin(chosen)]
+    return Found(frozenset(moments["video_id"]), moments)
+
+
+def _split_query(query: str | None) -> tuple[list[tuple[str, bool]], str]:
+    """Return the slices of a search, with whether each is excluded, and its other terms."""
+    named, terms = [], []
+    for term in TERM.finditer((query or "").strip()):
+        excluded, field, sign, value, _ = term.groups()
+        if (field, sign) == ("slice", ":"):
+            named.append((value.strip('"'), bool(excluded)))
+        else:
+            terms.append(term[0])
+    return named, " ".join(terms)
+
+
+def _choose_slices(batches: BatchContext, name: str, named: Sequence[tuple[str, bool]]) -> frozenset[str]:
+    kept, split = read_slices(batches, name), batches.need_split(name)
+    if unknown := [part for part, _ in named if part not in kept]:
+        raise ValueError(f"the split of {name} has no slice {unknown[0]!r}; slices are {', '.join(kept) or 'none yet'}")
+    chosen = frozenset(entry.video_id for entry in split.entries)
+    for part, is_excluded in named:
+        chosen = chosen.difference(kept[part]) if is_excluded else chosen.intersection(kept[part])
+    return chosen
 
 
 def find_traits(rows: Iterable[Row], split: Split | None, marks: Marks) -> dict[str, frozenset[str]]:
@@ -55,7 +110,6 @@ def find_traits(rows: Iterable[Row], split: Split | None, marks: Marks) -> dict[
     for row in rows:
         video_id = str(row["video_id"])
         found = {f"failure: {kind}" for kind in FAILURE_KINDS if float(row.get(failure_score(kind), 0.0)) > 0}
-        found |= {"not run: failed"} if row["error"] else set()
         turns = samples[video_id].turns if video_id in samples else ()
         found |= {f"cause: {turn.cause}" for turn in turns if turn.cause}
         traits[video_id] = frozenset(found | marked.get(video_id, set()))
@@ -73,31 +127,15 @@ def list_traits(batches: BatchContext, name: str | None) -> list[tuple[str, str]
 
 
 def choose_videos(batches: BatchContext, selection: Selection) -> frozenset[str] | None:
-    """Return the selected videos of a run; None for all videos."""
-    chosen = None
-    if selection.part not in (None, ALL_VIDEOS):
-        chosen = frozenset(read_slices(batches, selection.run).get(str(selection.part), ()))
-    if selection.only:
-        traits = _traits(batches, selection.run)
-        having = frozenset(video_id for video_id, found in traits.items() if found.issuperset(selection.only))
-        chosen = having if chosen is None else chosen & having
-    return chosen
-
-
-def choose_kind(batches: BatchContext, name: str | None, event: gr.EventData) -> Updates:
-    """Select the videos with the failures of a picked bar, and show them: traits, and the tabs of the run."""
-    trait = f"failure: {read_event(event, 'point')}"
-    choices = list_traits(batches, name)
-    if trait not in [value for _, value in choices]:
-        return Updates()
-    return Updates(only=gr.Dropdown(choices=choices, value=[trait]), views=gr.Tabs(selected="Videos"))
+    """Return the chosen videos of the shown run; None for all. Raises ``ValueError`` as ``find``."""
+    return find(batches, replace(selection, scope=THIS_RUN)).videos
 
 
 def make_filter(batches: BatchContext, selection: Selection) -> VideoFilter:
-    """Return the filter of the table: an order, and the videos of ``choose_videos``; none of an unreadable slice."""
+    """Return the filter of the list of videos; none is chosen by an invalid search."""
     try:
         return VideoFilter(selection.order, choose_videos(batches, selection))
-    except ValueError as error:
+    except (ValueError, OSError) as error:
         gr.Warning(escape(as_sentence(error)))
         return VideoFilter(selection.order, frozenset())
 
@@ -108,39 +146,26 @@ def read_slices(batches: BatchContext, name: str | None) -> Mapping[str, Sequenc
     return {} if path is None else slices.read_slices(path)
 
 
-def save_slice(batches: BatchContext, selection: Selection, called: str | None) -> tuple[Any, Any]:
-    """Save the shown videos as a slice of their split; return as ``keep_slice``."""
+def save_slice(batches: BatchContext, selection: Selection, called: str | None) -> str:
+    """Save the chosen videos as a slice of their split; return a status as HTML."""
     try:
         chosen = choose_videos(batches, selection)
-    except ValueError as error:
-        return gr.skip(), render_note(as_sentence(error), is_problem=True)
-    return keep_slice(batches, selection.run, chosen, called)
-
-
-def keep_slice(
-    batches: BatchContext, name: str | None, chosen: frozenset[str] | None, called: str | None
-) -> tuple[Any, Any]:
-    """Save videos of a run, None for all of them, as a slice of their split; return the slices, and a status."""
-    try:
-        path, called = _slices_path(batches, name), " ".join((called or "").split())
+        path, called = _slices_path(batches, selection.run), " ".join((called or "").split())
         if path is None:
             raise ValueError("choose a run of a split that this page has")
-        if not called.isprintable() or not 0 < len(called) <= MAX_NAME_CHARS or called == ALL_VIDEOS:
-            raise ValueError(f"give the slice a name of at most {MAX_NAME_CHARS} characters")
+        if not called.isprintable() or not 0 < len(called) <= MAX_NAME_CHARS or '"' in called:
+            raise ValueError(f"give the slice a name of at most {MAX_NAME_CHARS} characters, without quotes")
         if not chosen:
-            raise ValueError(
-                "select some of the videos first: all are shown" if chosen is None else "no video is selected"
-            )
-        kept = slices.write_slice(path, called, sorted(chosen))
+            raise ValueError("search first: all videos are shown" if chosen is None else "no video is chosen")
+        slices.write_slice(path, called, sorted(chosen))
     except (ValueError, OSError) as error:
-        return gr.skip(), render_note(as_sentence(error), is_problem=True)
-    result = render_note(f"{called}: {format_count(len(chosen), 'video')} saved.")
-    return gr.Dropdown(choices=[ALL_VIDEOS, *kept], value=called), result
+        return render_note(as_sentence(error), is_problem=True)
+    return render_note(f'{format_count(len(chosen), "video")} saved. The search slice:"{called}" finds them again.')
 
 
 def score_chosen(context: AppContext, batches: BatchContext, selection: Selection) -> Generator[str]:
     """Score the shown videos separately; yield the status, then the scores with their intervals, as HTML."""
-    name, part = selection.run, selection.part
+    name = selection.run
     try:
         settings = batches.settings_of(name)
         split = batches.split_of(settings)
@@ -162,7 +187,7 @@ def score_chosen(context: AppContext, batches: BatchContext, selection: Selectio
     except (EngineError, ValueError, OSError) as error:
         yield render_note(as_sentence(error), is_problem=True)
         return
-    prefix = f"{part}: " if part not in (None, ALL_VIDEOS) else ""
+    prefix = f"{selection.query}: " if selection.query else ""
     videos = format_count(len(split.entries), "video")
     heading = f"{prefix}{scored.report.num_videos} of {videos} of {name}, scored separately"
     intervals = {key: [interval.low, interval.high] for key, interval in scored.report.intervals.items()}
@@ -170,23 +195,6 @@ def score_chosen(context: AppContext, batches: BatchContext, selection: Selectio
     basis = describe_scoring({**asdict(batches.scoring_of(settings)), **found})
     groups = score_groups({"scores": scored.report.scores, "intervals": intervals})
     yield render("slice_scores", heading=heading, groups=groups, basis=basis)
-
-
-def offer(batches: BatchContext, name: str | None, seen: str | None) -> Updates:
-    """Return the current traits and slices of a run; all videos are selected for a newly chosen one.
-
-    A changed list of runs is an event too: the selection and the result of the shown run ``seen`` are kept.
-    """
-    traits, parts, problem = list_traits(batches, name), [ALL_VIDEOS], ""
-    try:
-        parts += read_slices(batches, name)
-    except ValueError as error:
-        problem = render_note(as_sentence(error), is_problem=True)
-    if name == seen:
-        kept = Updates(only=gr.Dropdown(choices=traits), part=gr.Dropdown(choices=parts))
-        return Updates(kept, result=problem) if problem else kept
-    only = gr.Dropdown(choices=traits, value=[], multiselect=True)
-    return Updates(only=only, part=gr.Dropdown(choices=parts, value=ALL_VIDEOS), seen=name, result=problem)
 
 
 def _traits(batches: BatchContext, name: str | None) -> dict[str, frozenset[str]]:
@@ -208,25 +216,21 @@ def _slices_path(batches: BatchContext, name: str | None) -> Path | None:
     return None if split is None else slices.slices_path(batches.runs, split.path)
 
 
-def make_selection_panel(
-    context: AppContext, batches: BatchContext, *, runs: Any, result: Any
-) -> tuple[Selection, Any]:
-    """Lay out and wire the panel; return its form, and the event after which a chosen run has all videos."""
-    with gr.Row():
-        order = gr.Dropdown(list(ORDERS), value="most failures", label="Videos", scale=2, elem_id="order")
-        only = gr.Dropdown([], value=[], multiselect=True, label="Only videos with", scale=4, elem_id="only")
-        part = gr.Dropdown([ALL_VIDEOS], value=ALL_VIDEOS, label="Slice", scale=2, elem_id="slice")
-        called = gr.Textbox(label="Name of a new slice", placeholder="name", max_lines=1, scale=2, elem_id="slice_name")
-        with gr.Column(scale=2, min_width=150):
-            save = gr.Button("Save as slice", size="sm", elem_id="save_slice")
-            score = gr.Button("Score separately", size="sm", elem_id="score_slice")
-    form, seen = Selection(run=runs, order=order, only=only, part=part), gr.State(None)
-    view = {"only": only, "part": part, "seen": seen, "result": result}
-    offered, _ = (
-        wire(event, partial(offer, batches), [runs, seen], view, **AT_ONCE)
-        for event in (runs.change, partial(gr.on, [only.focus, part.focus]))
-    )
-    wire(save.click, partial(save_slice, batches), [form, called], (part, result), **AT_ONCE)
+def make_slice_panel(context: AppContext, batches: BatchContext, *, selection: Selection) -> None:
+    """Lay out and wire what can be done with the chosen videos: keep them as a slice, and score them separately."""
+    with gr.Row(elem_id="slices"):
+        called = gr.Textbox(
+            placeholder="name of a slice",
+            label="Name of a slice",
+            show_label=False,
+            container=False,
+            max_lines=1,
+            min_width=120,
+            elem_id="slice_name",
+        )
+        save = gr.Button("Save videos as slice", size="sm", scale=0, min_width=150, elem_id="save_slice")
+        score = gr.Button("Score them separately", size="sm", scale=0, min_width=150, elem_id="score_slice")
+    result = gr.HTML(elem_id="slice_scores", padding=False)
+    wire(save.click, partial(save_slice, batches), [selection, called], result, **AT_ONCE)
     queue = {"concurrency_id": "scores", "concurrency_limit": 1, "api_visibility": "private"}
-    wire(score.click, partial(score_chosen, context, batches), form, result, **queue)
-    return form, offered
+    wire(score.click, partial(score_chosen, context, batches), selection, result, **queue)

@@ -51,7 +51,7 @@ from stepscope.app.server.guard import RequestGuard
 from stepscope.app.server.hosts import HostRules
 from stepscope.app.server.identity import current_user, current_visitor, read_users
 from stepscope.app.server.limits import limit_connections, windows
-from stepscope.app.server.routes import plotly_routes, speech_routes
+from stepscope.app.server.routes import picture_routes, plotly_routes, speech_routes
 from stepscope.app.space.zero_gpu import ZeroGpuModel, find_gpu
 from stepscope.app.style.theme import CSS, make_theme
 from stepscope.app.window.context import AppContext, ReviewContext
@@ -162,6 +162,7 @@ def serve(options: PageOptions) -> None:
         page = build_page(context, batches, reviews).queue(max_size=MAX_QUEUED_EVENTS)
         modules = [MODULES.make_route(), LIVE_MODULES.make_route()]
         routes: list[BaseRoute] = [*modules, *plotly_routes(), *speech_routes(batches.find_answer)]
+        routes += picture_routes(batches.find_picture)
         if context.remote is None:
             routes += chat_routes(context.chat_service, context.checkpoint)
         lifespan: dict[str, Any] = {}

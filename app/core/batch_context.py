@@ -11,6 +11,7 @@ from typing import Any
 from stepscope.app.core.job_queue import JobQueue
 from stepscope.app.core.places import RecentSessions
 from stepscope.app.core.saved import BUNDLED_NAME
+from stepscope.app.core.videos import draw_thumbnail
 from stepscope.app.formatting import shorten_ids
 from stepscope.engine.io.files import replace_surrogates
 from stepscope.engine.io.hub_cache import name_file
@@ -121,6 +122,11 @@ class BatchContext:
             return self.split_of(self.settings_of(name))
         return None
 
+    def find_sample(self, name: str, video_id: str) -> Sample | None:
+        """Return a video of the split of a run; None if the page lacks it."""
+        split = self.find_split(name)
+        return None if split is None else split.find(video_id)
+
     def list_finished(self, *names: str) -> Set[str]:
         """Return the ids of the videos that all of these runs, of one split, have finished."""
         split, known = self.find_split(names[0]), set(self.run_names())
@@ -204,6 +210,11 @@ class BatchContext:
     def find_video(self, name: str | None, short_name: str) -> str:
         """Return the id of the video with a short name in the tables of a run."""
         return next((video_id for video_id, short in self.video_names(name).items() if short == short_name), short_name)
+
+    def find_picture(self, name: str, video_id: str, time_s: float) -> bytes | None:
+        """Return a small JPEG of a video of a run at a time; None without it."""
+        sample = self.find_sample(name, video_id) if name in self.run_names() else None
+        return None if sample is None else draw_thumbnail(sample, time_s)
 
     def make_judge(self, name: str | None) -> Callable[[Sample, Sequence[FrameOutput]], JudgedVideo]:
         """Return a function that analyses the outputs of a run with the settings of its scoring."""

@@ -27,22 +27,13 @@ VIDEO_COLUMNS: Final = (
     "dst_f1",
     "dst_joint_goal_accuracy",
 )
-HEADERS: Final = ["Video", *(find_metric(name).label for name in VIDEO_COLUMNS), "Remark"]
+WORST_FIRST: Final[Mapping[str, str]] = {
+    name: name if find_metric(name).better == "higher" else f"-{name}" for name in VIDEO_COLUMNS
+}
+"""The order of the videos by each score, as in ``VideoFilter``, with the worst ones first."""
 
 TEACHER_FORCED: Final = "Teacher-forced"
 NOT_MEASURED: Final = "not measured: tick “Teacher-forced pass” and start the run again, under another name"
-
-
-ORDERS: Final[dict[str, tuple[str, bool] | None]] = {
-    "most failures": ("num_failures", False),
-    "as in the split": None,
-    "worst responses": ("F1", True),
-    "worst updates": ("dst_f1", True),
-    "most redundant": ("redundant_rate", False),
-    "most missed": ("missing_rate", False),
-    "only failed": None,
-}
-"""By name, the score that sorts the videos and whether it ascends; undefined scores are last."""
 
 
 SIGNAL_SCORES: Final = ("average_precision", "auroc", "brier", "ece", "precision", "recall", "f1", "event_f1_1s")
@@ -66,42 +57,34 @@ class ScoreGroup(NamedTuple):
 
 
 class VideoFilter(NamedTuple):
-    """Order and selection of the videos in the table."""
+    """Order and selection of the videos of a run."""
 
     order: str
+    """A column such as ``F1``, from the least, or ``-F1``, from the greatest; undefined scores are last.
+
+    ``error`` has the failed ones first; with any other text they are as in the split.
+    """
     videos: frozenset[str] | None = None
     """Ids of the selected videos; None for all."""
 
 
-def video_table(
-    rows: Sequence[Row], choice: str | VideoFilter, names: Mapping[str, str] | None = None
-) -> list[list[str | float | None]]:
-    """Return the cells of the table of videos.
-
-    ``choice`` is an order of ``ORDERS`` or a filter. ``names`` are short names of the videos, by id.
-    """
-    columns = [(name, find_metric(name).is_count) for name in VIDEO_COLUMNS]
-    return [
-        [
-            (names or {}).get(str(row["video_id"]), str(row["video_id"])),
-            *(None if row["error"] else round_score(float(row[name]), is_count=is_count) for name, is_count in columns),
-            f"failed: {row['error']}" if count_failed([str(row["error"])]) else str(row["error"] or row["warning"]),
-        ]
-        for row in choose_rows(rows, choice)
-    ]
+def video_scores(row: Mapping[Hashable, Any]) -> list[float | None]:
+    """Return the scores ``VIDEO_COLUMNS`` of a row, rounded; None for each that is undefined."""
+    if row["error"]:
+        return [None] * len(VIDEO_COLUMNS)
+    return [round_score(float(row[name]), is_count=find_metric(name).is_count) for name in VIDEO_COLUMNS]
 
 
-def choose_rows(rows: Sequence[Row], choice: str | VideoFilter) -> list[dict[Hashable, Any]]:
-    """Return the rows of the table of videos in its order; ``choice`` is an order of ``ORDERS`` or a filter."""
-    order, videos = (choice, None) if isinstance(choice, str) else choice
+def choose_rows(rows: Sequence[Row], choice: VideoFilter) -> list[dict[Hashable, Any]]:
+    """Return the rows of the chosen videos in their order."""
     columns = ["video_id", "error", "warning", *VIDEO_COLUMNS]
     table = pd.DataFrame([{"warning": "", **row} for row in rows], columns=columns)
-    if videos is not None:
-        table = table[table["video_id"].isin(videos)]
-    if order == "only failed":
-        table = table[table["error"] != ""]
-    if by := ORDERS.get(order):
-        table = table.sort_values(by[0], ascending=by[1], kind="stable", na_position="last")
+    if choice.videos is not None:
+        table = table[table["video_id"].isin(choice.videos)]
+    column = choice.order.removeprefix("-")
+    if column in table:
+        key = (lambda errors: errors == "") if column == "error" else None
+        table = table.sort_values(column, ascending=choice.order == column, kind="stable", na_position="last", key=key)
     return table.to_dict("records")
 
 

@@ -4,15 +4,18 @@ If the manifest cannot be read, the page still works with uploads and shows the 
 streamed raises ``VideoError``.
 """
 
+import io
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from filecmp import cmp
 from functools import lru_cache
 from pathlib import Path
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
+from PIL import Image
 
 from stepscope.app.formatting import format_clock
 from stepscope.engine.errors import EngineError, VideoError
@@ -125,12 +128,42 @@ def read_moment(sample: Sample, time_s: float) -> NDArray[np.uint8] | None:
     """Return the picture ``[H, W, 3]`` of a sample's video at a time, with square pixels; None if it is unreadable."""
     if sample.video_path is None:
         return None
-    excerpt = Excerpt(start_s=(sample.start_s or 0.0) + time_s, num_frames=1)
+    return _read_picture(sample.video_path, sample.fps, sample.start_s, time_s)
+
+
+def _read_picture(path: Path, fps: float, start_s: float | None, time_s: float) -> NDArray[np.uint8] | None:
+    excerpt = Excerpt(start_s=(start_s or 0.0) + time_s, num_frames=1)
     try:
-        image = next(iter(read_frames(sample.video_path, fps=sample.fps, excerpt=excerpt))).image
-        return make_square(image, find_track(sample.video_path).pixel_aspect)
+        image = next(iter(read_frames(path, fps=fps, excerpt=excerpt))).image
+        return make_square(image, find_track(path).pixel_aspect)
     except (EngineError, ValueError, OSError, StopIteration):
         return None
+
+
+THUMBNAIL_WIDTH: Final = 176
+
+
+def draw_thumbnail(sample: Sample, time_s: float) -> bytes | None:
+    """Return a small JPEG of a sample's video at a time, at most its end; None if it is unreadable."""
+    if sample.video_path is None or not math.isfinite(time_s):
+        return None
+    last_s = (sample.num_frames - 1) / sample.fps
+    try:
+        changed_ns = sample.video_path.stat().st_mtime_ns
+    except OSError:
+        return None
+    return _draw_thumbnail(sample.video_path, sample.fps, sample.start_s, min(max(time_s, 0.0), last_s), changed_ns)
+
+
+@lru_cache(maxsize=2048)
+def _draw_thumbnail(path: Path, fps: float, start_s: float | None, time_s: float, _changed_ns: int) -> bytes | None:
+    image = _read_picture(path, fps, start_s, time_s)
+    if image is None:
+        return None
+    picture, file = Image.fromarray(image), io.BytesIO()
+    picture.thumbnail((THUMBNAIL_WIDTH, THUMBNAIL_WIDTH))
+    picture.save(file, "JPEG", quality=70)
+    return file.getvalue()
 
 
 def read_bundled_videos(manifest: Path) -> BundledVideos:

@@ -1,4 +1,4 @@
-"""Routes of the program in the browser: ES modules, plotly.js, spoken texts and recorded answers."""
+"""Routes of the program in the browser: ES modules, plotly.js, spoken texts, recorded answers and small pictures."""
 
 import gzip
 import io
@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import plotly
+from anyio import CapacityLimiter, to_thread
 from starlette.middleware import Middleware
 from starlette.middleware.gzip import GZipMiddleware
 from starlette.requests import Request
@@ -142,3 +143,31 @@ def speech_routes(find_answer: FindAnswer) -> list[Route]:
         return FileResponse(path, media_type="audio/wav", headers={"X-Content-Type-Options": "nosniff"})
 
     return [Route(f"/{SPEECH_URL}", _send_speech), Route(f"/{ANSWER_URL}", send_answer)]
+
+
+PICTURE_URL: Final = "picture"
+"""Address of small pictures, relative to the page; the queries ``run``, ``video`` and ``time`` name one."""
+MAX_DECODERS: Final = 2
+"""Pictures that are decoded at once: a list asks for many, and all other requests share the threads."""
+FindPicture = Callable[[str, str, float], bytes | None]
+"""Returns a JPEG by run, video and second."""
+
+
+def picture_routes(find_picture: FindPicture) -> list[Route]:
+    """Return the route that the page's server needs for ``PICTURE_URL``."""
+    limit = CapacityLimiter(MAX_DECODERS)
+
+    async def send_picture(request: Request) -> Response:
+        if request.app.auth is not None and signed_in(request) is None:
+            return PlainTextResponse("Log in on the page first.", 401)
+        run, video, time = (request.query_params.get(name, "") for name in ("run", "video", "time"))
+        try:
+            content = await to_thread.run_sync(find_picture, run, video, float(time), limiter=limit)
+        except ValueError:  # no number, or a damaged run
+            content = None
+        if content is None:
+            return PlainTextResponse("The run has no such picture.", 404)
+        headers = {"Cache-Control": "private, max-age=3600"}
+        return Response(content, media_type="image/jpeg", headers=headers)
+
+    return [Route(f"/{PICTURE_URL}", send_picture)]

@@ -31,5 +31,6 @@ def make_theme() -> gr.themes.Base:
     )
 
 
-CSS: Final = css_variables() + (Path(__file__).parent / "app.css").read_text(encoding="utf-8")
+_SHEETS: Final = ("app.css", "workbench.css")
+CSS: Final = css_variables() + "".join((Path(__file__).parent / name).read_text(encoding="utf-8") for name in _SHEETS)
 """Style sheet of the page except the player."""

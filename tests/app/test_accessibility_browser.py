@@ -31,7 +31,7 @@ def test_every_tab_meets_wcag_aa(page: Page, tiny_page: str) -> None:
     page.wait_for_selector(".ss-states")
     assert violations(page) == []
     shown = '[role="tabpanel"]:not([style*="display: none"])'
-    for name, part in (("Chat", "#chat_status"), ("Batch", "#start"), ("Reviews", "#desk_status")):
+    for name, part in (("Chat", "#chat_status"), ("Batch", "#videos .wb-said"), ("Reviews", "#desk_status")):
         page.get_by_role("tab", name=name, exact=True).click()
         page.locator(part).wait_for()
         assert violations(page, shown) == []

@@ -99,7 +99,7 @@ def test_a_run_that_is_opened_is_not_compared_with_the_one_before(page: Page, ad
     page.goto(f"{address}/?video=robot-hard&tab=batch&shown=own")
     wait_for(page, "seen?.video === 'robot-hard'")
     expect(page.locator("#origin")).to_contain_text("run own")
-    page.locator("#videos [data-testid^=cell]", has_text="robot-hard").first.click()
+    page.get_by_role("button", name="robot-hard", exact=True).click()
     wait_for(page, "seen.runThresholds.speak === 0.8")
     assert page.locator(".ss-changes").is_hidden()
 

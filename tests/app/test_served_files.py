@@ -107,15 +107,25 @@ def test_what_is_no_video_is_not_shown(client: PageClient, number: int) -> None:
 def test_tables_are_handed_out_and_neither_the_store_nor_what_a_link_leads_to(client: PageClient, world: Path) -> None:
     entered = client.find_event("Batch", "select", into="batch_runs")
     client.run(entered["id"], client.inputs(entered))
-    for table in ("videos_csv", "metrics_json"):
-        event = client.find_event(f"get_{table}", "click")
-        assert client.run(event["id"], ["a"])["output"]["data"] == [None]
-    event = client.find_event("get_columns_csv", "click")
-    (path,) = (value["path"] for value in _files(client.run(event["id"], ["a"])["output"]["data"]))
+    event = client.find_event("export", "click")
+
+    def ask(table: str) -> Any:
+        inputs = client.inputs(event, batch_runs="a", export_files=[table])
+        return client.run(event["id"], inputs)["output"]["data"]
+
+    for table in ("videos.csv", "metrics.json"):
+        assert ask(table) == [None]
+    data = ask("columns.csv")
+    (path,) = (value["path"] for value in _files(data))
     assert Path(path).name == "a-columns.csv"
     found = client.file(path)
     assert found.content.startswith((world / "runs" / "a" / "columns.csv").read_bytes())
     assert found.headers["content-disposition"].startswith("attachment")
+
+
+@pytest.mark.parametrize("query", ["run=a&video=v0&time=1", "run=../a&video=v0&time=1", "run=a&video=v0&time=nan", ""])
+def test_no_picture_is_sent_of_a_video_that_no_run_has(client: PageClient, query: str) -> None:
+    assert client.http.get(f"/picture?{query}").status_code == 404
 
 
 def _files(value: Any) -> Iterator[dict[str, Any]]:

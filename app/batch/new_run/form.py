@@ -200,12 +200,13 @@ class FormPanel(NamedTuple):
     problem: Any
 
 
-def make_form_panel(batches: BatchContext, *, runs: Any, use: Any, status: Any, views: Any, here: Any) -> FormPanel:
-    """Lay out the form of a new run; wire its splits, and the button ``use`` of the shown settings.
+def make_form_panel(batches: BatchContext, *, runs: Any, use: Any, views: Any, here: Any) -> FormPanel:
+    """Lay out the form of a new run; wire its splits, and the event ``use`` of the shown settings.
 
     An import of annotations opens the tab *Split* of ``views``.
     """
-    with gr.Column(scale=3, min_width=200, elem_classes="setup", elem_id="new_run"):
+    with gr.Column(min_width=180, elem_id="new_run"):
+        status = make_status_line("batch_status")
         split = _make_split(batches, status=status, views=views, here=here)
         checkpoint = gr.Dropdown(
             list_checkpoints(batches),
@@ -256,8 +257,8 @@ def make_form_panel(batches: BatchContext, *, runs: Any, use: Any, status: Any, 
     gr.on(changes, None, None, problem, js="() => ''", api_visibility="private")  # the refusal was of another form
     filled = {**(list_parts(entries) or {}), "status": status, "problem": problem}
     wire(checkpoint.change, partial(show_rule, batches), checkpoint, sliders, **AT_ONCE)
-    wire(use.click, partial(use_settings, batches), [runs, devices], filled, **AT_ONCE)
-    use.click(None, None, None, js=OPEN_FORM_JS, api_visibility="private")
+    wire(use, partial(use_settings, batches), [runs, devices], filled, **AT_ONCE)
+    use(None, None, None, js=OPEN_FORM_JS, api_visibility="private")
     return FormPanel(entries, start, imported, import_results, problem)
 
 

@@ -33,7 +33,7 @@ MAX_NAME_CHARS: Final = 80
 def start(batches: BatchContext, form: NewRunForm, selection: Selection) -> Updates:
     """Queue a run, or continue an existing one with the same settings; show it.
 
-    A refusal appears below the form: the status line belongs to the shown run.
+    A refusal appears below the form.
     """
     try:
         job = _make_job(batches, form)
@@ -46,7 +46,8 @@ def start(batches: BatchContext, form: NewRunForm, selection: Selection) -> Upda
 def _show_queued(batches: BatchContext, job: Job, selection: Selection) -> Updates:
     view = show(batches, replace(selection, run=job.name))
     # the job may be refused by now; the next tick then finds a change, and shows the reason
-    return Updates(view, shown=view.shown._replace(state="waiting"), problem=status_line(""))
+    shown = view.shown._replace(states=((job.name, "waiting"),))
+    return Updates(view, runs=job.name, shown=shown, problem=status_line(""))
 
 
 def _make_job(batches: BatchContext, form: NewRunForm) -> Job:

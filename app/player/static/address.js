@@ -55,8 +55,9 @@ function openPlace() {
   if (tab === null || tab === "player") return {};
   return { tab, ...(view !== null && view !== FIRST_VIEWS[tab] && { view }) };
 }
-const FIRST_VIEWS = { batch: "Videos", reviews: "Progress" };
-const inputValue = (id) => document.querySelector(`#${id} input`)?.value ?? "";
+const FIRST_VIEWS = { batch: "Scores", reviews: "Progress" };
+const OLD_VIEWS = ["Videos", "Search"]; // of links: both are in the middle, beside every view
+const inputValue = (id) => document.querySelector(`#${id} :is(input, textarea)`)?.value ?? "";
 
 // The tab of the page, its view unless it is the first, and the runs that the batch tab shows. The server opens tabs:
 // until the awaited one is drawn, the place is that. Runs of the address that are not shown yet stay.
@@ -65,14 +66,14 @@ function tabPlace({ address }, before) {
     isAwaited = address.awaited?.tab === open.tab && address.awaited?.view === open.view;
   if (isAwaited && address.isAnswered) address.awaited = null;
   const place = { ...(address.awaited ?? open) },
-    { tab, view } = place;
+    { tab } = place;
   if (tab !== "batch") return place;
   const shown = inputValue("batch_runs") || before.shown,
     other = inputValue("other");
   address.isCompareShown ||= other !== "";
   if (shown) place.shown = shown;
-  const query = view === "Search" && (document.querySelector("#search :is(textarea, input)")?.value ?? before.search),
-    against = view === "Compare" && (address.isCompareShown ? other : before.against);
+  const query = inputValue("search") || (shown === before.shown && !address.isCompareShown && before.search),
+    against = address.isCompareShown ? other : before.against;
   if (query) place.search = query;
   if (against) place.against = against;
   return place;
@@ -147,7 +148,7 @@ export function updateAddress(player, isNow = false) {
 export function awaitTabsOfAddress(player) {
   const { beside = "rows", tab, view } = readAddress();
   if (tabNames(player).includes(beside)) openTab(player, beside);
-  player.address.awaited = tab ? { tab, ...(view && { view }) } : {};
+  player.address.awaited = tab ? { tab, ...(view && !OLD_VIEWS.includes(view) && { view }) } : {};
 }
 
 // A moment that was opened from another tab is shown in the player's, which the server opens with it.

@@ -1,13 +1,11 @@
 """The batch tab in a browser: start, leave and come back, download, open, compare, charts, hostile names."""
 
 from collections.abc import Iterator
-from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from playwright.sync_api import Page
-from playwright.sync_api import TimeoutError as PlaywrightTimeout
 
 from stepscope.eval.data.loading import read_split
 from stepscope.eval.runs.batch import build_run_settings, parse_devices
@@ -19,7 +17,7 @@ from tests.support.data.batches import copies, make_worker_config, write_scores,
 from tests.support.pages.browser import NEEDS_CHROMIUM, forget, open_page, serve, wait_for_status
 
 HOSTILE = "<img src=x onerror=window.hacked=1> {{1+1}} ${1+1}"
-STATUS = "#batch_status [role=status]"
+STATUS = ".wb-run [role=status]"
 pytestmark = [*NEEDS_CHROMIUM, pytest.mark.slow]
 
 
@@ -67,43 +65,39 @@ def show_batch(window: Page, address: str) -> None:
     open_page(window, address)
     window.get_by_role("tab", name="Batch").click()
     wait_for(window, ".")
+    window.locator("#videos .wb-video:not(.wb-head)").first.wait_for()
 
 
 def wait_for(page: Page, pattern: str) -> str:
     return wait_for_status(page, pattern, status=STATUS, timeout_s=120)
 
 
+def open_form(page: Page) -> None:
+    if not page.locator("#new_run").is_visible():
+        page.click("#new_run_fold button")
+
+
 def start(page: Page, name: str) -> None:
+    open_form(page)
     page.fill("#run_name textarea, #run_name input", name)
     page.click("#start")
 
 
-def choose(page: Page, box: str, option: str) -> None:
-    """Choose an option; a list that was open before it came to hold the option is opened again."""
-    for _ in range(20):
-        page.click(f"#{box} input")
-        offered = page.get_by_role("option", name=option, exact=True)
-        with suppress(PlaywrightTimeout):
-            offered.wait_for(timeout=500)
-            offered.click(timeout=3000)
-            return
-        if page.input_value(f"#{box} input") == option:
-            return  # on a busy machine a click can take effect and time out
-        page.keyboard.press("Escape")
-        page.locator("#title").click()
-    raise AssertionError(f"{box} does not offer {option}")
+def choose(page: Page, name: str) -> None:
+    """Show a run by a click on its row."""
+    page.get_by_role("button", name=name, exact=True).click()
+    page.locator(".wb-run[aria-current] .wb-name", has_text=name).wait_for()
 
 
 def cells(page: Page) -> list[str]:
-    script = "[...document.querySelectorAll('#videos [data-testid$=\"-0\"]')].map((cell) => cell.textContent.trim())"
+    script = "[...document.querySelectorAll('#videos .wb-video .wb-name')].map((name) => name.textContent)"
     texts: list[str] = page.evaluate(script)
-    return [text for text in texts if text]
+    return texts
 
 
 def test_two_compared_runs_keep_their_letters_and_back_returns_to_the_comparison(page: Page) -> None:
-    choose(page, "batch_runs", "prompt")
-    page.get_by_role("tab", name="Compare").click()
-    choose(page, "other", "late")
+    choose(page, "prompt")
+    page.get_by_label("Compare late").check()
     wait_for_status(page, "^A is prompt, B is late; 3 videos", status="#compared [role=status]")
     wait_for_address(page, "tab=batch&view=Compare&shown=prompt&against=late")
     page.locator("#compared_videos [data-testid^=cell]", has_text="v1").first.click()
@@ -117,16 +111,16 @@ def test_two_compared_runs_keep_their_letters_and_back_returns_to_the_comparison
 
 
 def test_nothing_is_cut_off(page: Page) -> None:
-    page.set_viewport_size({"width": 1024, "height": 900})
-    choose(page, "batch_runs", "prompt")
+    choose(page, "prompt")
     page.wait_for_function("document.querySelector('#videos').textContent.includes('v2')")
     cut = """(parts) => [...document.querySelectorAll(parts)].filter((part) => part.checkVisibility())
         .filter((part) => part.scrollWidth > part.clientWidth + 1).map((part) => part.textContent || part.value)"""
-    assert page.evaluate(cut, "#videos :is([data-testid^=header-] .header, [data-testid^=cell-])") == []
-    assert page.evaluate(cut, "#shown button") == []
-    page.get_by_role("tab", name="Scores").click()
-    page.locator("#corpus tr[data-hint]").first.hover()
-    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), "hints too are on the page"
+    for width in (390, 1024, 1920):
+        page.set_viewport_size({"width": width, "height": 900})
+        assert page.evaluate(cut, "#videos :is(.wb-score, .wb-name), #shown button, .wb-run") == []
+        if width > 390:  # which is a phone's, without a pointer that hovers
+            page.locator("#corpus tr[data-hint]").first.hover()
+        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), "hints too are on the page"
 
 
 def click_chart(page: Page, chart: str, x: float, y: float) -> None:
@@ -138,7 +132,7 @@ def click_chart(page: Page, chart: str, x: float, y: float) -> None:
 
 
 def test_points_of_charts_filter_videos_and_set_thresholds(page: Page) -> None:
-    choose(page, "batch_runs", "late")
+    choose(page, "late")
     page.wait_for_function("/run late · split other/.test(document.querySelector('#origin').textContent)")
     page.get_by_role("tab", name="Charts").click()
     page.wait_for_selector("#chart_failures .point")
@@ -148,8 +142,8 @@ def test_points_of_charts_filter_videos_and_set_thresholds(page: Page) -> None:
     box = page.locator("#chart_failures .point").nth(number).bounding_box()
     assert box is not None
     click_chart(page, "#chart_failures", box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
-    page.wait_for_function("document.querySelector('#only').textContent.includes('failure: ')")
-    page.locator("#videos").wait_for()
+    page.wait_for_function("document.querySelector('#search :is(input, textarea)').value.startsWith('failure:')")
+    page.locator("#videos .wb-moment").first.wait_for()
     page.get_by_role("tab", name="Thresholds").click()
     page.wait_for_selector("#heat .main-svg[role=img]")
     box = page.locator("#heat .nsewdrag").bounding_box()
@@ -164,7 +158,8 @@ def test_points_of_charts_filter_videos_and_set_thresholds(page: Page) -> None:
 
 def test_a_run_is_left_and_come_back_to_and_a_row_opens_the_player(page: Page, address: str, runs: Path) -> None:
     start(page, "first")
-    wait_for(page, "^(⚠ )?(Done: )?first[:,] ")
+    page.locator(".wb-run[aria-current] .wb-name", has_text="first").wait_for()
+    assert page.locator("#new_run").is_hidden(), "its row is in view"
     page.goto("about:blank")
     show_batch(page, address)
     assert "1 of them failed" in wait_for(page, "Done: first, 4 videos")
@@ -176,7 +171,8 @@ def test_a_run_is_left_and_come_back_to_and_a_row_opens_the_player(page: Page, a
     kept = (runs / "first" / "videos.csv").read_text(encoding="utf-8").splitlines()
     assert all(row.startswith(start) for row, start in zip(rows, kept, strict=True)), "with its provenance"
     assert "run first · split test.json · model " in page.locator("#origin summary").inner_text()
-    page.locator("#videos [data-testid^=cell]", has_text="v3").first.click()
+    page.wait_for_function("document.querySelector('#videos img')?.naturalWidth > 0")
+    page.locator("#videos .wb-name", has_text="v3").click()
     wait_for_status(page, "^v3 in the run first")
     page.wait_for_function("document.querySelector('.ss')?.inspect().video === 'v3'")
     assert page.evaluate("window.hacked") is None
@@ -184,12 +180,15 @@ def test_a_run_is_left_and_come_back_to_and_a_row_opens_the_player(page: Page, a
 
 def test_uploaded_annotations_are_listed_and_a_row_opens_its_drawn_video(page: Page, tmp_path: Path) -> None:
     (tmp_path / "tea.csv").write_text(f"video,start,end,step\nkettle,0,2,{HOSTILE}\n")
-    if not page.locator("#another_split").is_visible():
-        page.click("#new_run_fold button")
+    open_form(page)
     page.click("#another_split button >> nth=0")
     page.check("#split_draws input")
     page.set_input_files("#split_file input[type=file]", tmp_path / "tea.csv")
-    wait_for(page, "^The split “tea” has 1 video. .*1 step, 1 without a file [(]drawn[)].$")
+    wait_for_status(
+        page,
+        "^The split “tea” has 1 video. .*1 step, 1 without a file [(]drawn[)].$",
+        status="#batch_status [role=status]",
+    )
     wait_for_status(page, "^tea: 1 video. Click a row", status="#split_said [role=status]")
     assert HOSTILE in page.locator("#split_recipes li").inner_text()
     page.locator("#split_videos [data-testid=cell-0-0]").click()

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
+from stepscope.app.batch import charts as panel
+from stepscope.app.batch.charts import draw_run_chart
 from stepscope.app.batch.compare import ComparedRuns, draw_comparison_chart
 from stepscope.app.batch.file_rows import write_chart
-from stepscope.app.batch.runs import panel
-from stepscope.app.batch.runs.panel import draw_run_chart
 from stepscope.app.batch.sweeps import folders
 from stepscope.app.batch.sweeps import tab as sweeping
 from stepscope.app.batch.sweeps.folders import FoundSweep
@@ -118,5 +118,5 @@ def test_the_scores_of_two_runs_are_a_file_with_a_point_for_each_video(batches: 
     _, content = read(write_chart(draw, compared, "F1", *COMPARISON_CHARTS, "85mm", "light", "json"))
     subtitle = json.loads(content)["layout"]["title"]["subtitle"]["text"].replace("<br>", " ")
     assert "contents judged by cosine bands 0.5/0.8, text encoder letters, match window" in subtitle
-    with pytest.warns(UserWarning, match="there is no chart; choose two runs, A above, B here."):
+    with pytest.warns(UserWarning, match="there is no chart; tick two runs in the list."):
         assert list(write_chart(draw, None, "F1", *COMPARISON_CHARTS, "85mm", "light", "csv")) == [None]

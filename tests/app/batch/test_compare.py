@@ -13,6 +13,7 @@ import pytest
 from stepscope.app.batch import compare as comparing
 from stepscope.app.batch.compare import ComparedRuns
 from stepscope.app.batch.compare_tables import compared_videos, describe_sides, draw_differences
+from stepscope.app.batch.runs import handlers
 from stepscope.app.core.batch_context import BatchContext
 from stepscope.app.window.context import AppContext
 from stepscope.eval.metrics.counts import Interval
@@ -21,6 +22,7 @@ from stepscope.eval.reports.compare_runs import ComparedVideo
 from stepscope.eval.reports.statistics import ComparedTurn, Difference, WrongIn
 from stepscope.eval.runs.folder import RunFolder
 from stepscope.eval.runs.provenance import Provenance
+from tests.support.pages.batch_tab import select
 from tests.support.reviews.played import keys_of_failures
 
 
@@ -118,9 +120,10 @@ def test_the_second_run_is_one_of_the_same_split_once_that_is_known(batches: Bat
 @pytest.mark.slow
 def test_two_runs_are_compared_and_each_row_opens_both(context: AppContext, finished: BatchContext) -> None:
     batches = finished
-    request: Any = SimpleNamespace(query_params={})
-    listed = comparing.list_other_runs(batches, "a", "a", request)
-    assert listed.choices == [("silent", "silent")]
+    request: Any = SimpleNamespace(query_params={"against": "silent"})
+    assert handlers.enter(batches, select("a"), request).other == "silent"
+    request = SimpleNamespace(query_params={"against": "a"})
+    assert handlers.enter(batches, select("a"), request).other == "", "no run is compared with itself"
     view = comparing.compare(context, batches, "a", "silent", "only B", "missing_rate")
     assert view.said.startswith("A is a, B is silent; 3 videos.")
     assert ("Responses missed" in view.scores, "Responses missed" in view.failures) == (True, False)
@@ -158,5 +161,5 @@ def test_two_runs_are_compared_and_each_row_opens_both(context: AppContext, fini
     above = ("silent", "a") if of_b[NUM_FAILURES] > of_a[NUM_FAILURES] else ("a", "silent")
     shown = json.loads(comparing.open_both(context, batches, None, view.compared, event).run.player)
     assert (shown["name"], shown["run_name"], shown["other"]["run_name"]) == ("v1", *above)
-    assert comparing.compare(context, batches, "a", "a", "both", "F1").said.startswith("Choose two runs")
+    assert comparing.compare(context, batches, "a", "a", "both", "F1").said.startswith("Tick two runs")
     assert "there is no run" in comparing.compare(context, batches, "a", "../x", "both", "F1").said

@@ -99,7 +99,7 @@ def test_cancelling_writes_nothing(context: AppContext, finished: BatchContext, 
         ({"what": STORY}, "there is no story yet"),
         ({"what": STORY, "story": tell(("../a", "v"))}, "there is no run"),
         ({"what": STORY, "story": tell(("a", "<b>v</b>"))}, "the run a has no video &lt;b&gt;v"),
-        ({"what": SHOWN, "selection": select("a", only=["failure: nothing"])}, "no video is selected"),
+        ({"what": SHOWN, "selection": select("a", "video:nothing")}, "no video is selected"),
     ],
 )
 def test_what_cannot_be_published_is_one_sentence(

@@ -1,5 +1,6 @@
 """The tab *Runs*: the list, the notes of the shown run, and archived runs."""
 
+import json
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -9,11 +10,12 @@ import pytest
 
 from stepscope.app.batch import run_list
 from stepscope.app.batch.run_list import NotesForm, RunListForm
+from stepscope.app.batch.runs import handlers
 from stepscope.app.controls.widgets import Updates
 from stepscope.app.core.batch_context import BatchContext
 from stepscope.eval.runs.notes import RunNotes, read_notes
 from tests.support.data.listed_runs import set_notes, write_run
-from tests.support.pages.batch_tab import make_batches
+from tests.support.pages.batch_tab import make_batches, select
 
 HTML = "<img src=x onerror=alert(1)>"
 
@@ -58,14 +60,25 @@ def test_the_list_has_notes_settings_that_differ_and_scores(batches: BatchContex
     assert show(batches, "seed:3").chart == "", "one point is no history"
 
 
+def test_the_rows_have_notes_and_scores_and_a_second_tick_compares(batches: BatchContext) -> None:
+    picked: Any = SimpleNamespace(a="new", b="old")
+    view = handlers.pick(batches, select("old", scores=["F1"]), picked)
+    listed = json.loads(view.rows.value)
+    assert (view.runs, view.other, view.views.selected, listed["shown"]) == ("new", "old", "Compare", "new")
+    rows = {row["name"]: row for row in listed["runs"]}
+    assert sorted(rows) == ["new", "old"], "an archived run is no row"
+    assert (rows["old"]["note"], rows["old"]["tags"], rows["old"]["scores"]) == (HTML, ["a"], ["0.500"])
+    alone: Any = SimpleNamespace(a="old", b="")
+    assert handlers.pick(batches, select("new", other="old"), alone).other == ""
+
+
 def test_an_archived_run_leaves_the_lists_unless_it_is_shown(batches: BatchContext) -> None:
     assert batches.listed_runs() == ["new", "old"] or batches.listed_runs() == ["old", "new"]
     assert "mid" in batches.listed_runs("mid")
     assert "mid" in batches.run_names(), "its links open"
     assert "mid" not in batches.comparable_runs("old")
-    opened = run_list.open_run(batches, cast(gr.SelectData, SimpleNamespace(row_value=["mid", ""])))
-    assert opened.value == "mid"
-    assert ("mid", "mid") in opened.choices
+    event = cast(gr.SelectData, SimpleNamespace(row_value=["mid", ""]))
+    assert run_list.open_run(batches, event) == "mid"
 
 
 def test_notes_are_saved_and_do_not_move_their_run(batches: BatchContext) -> None:

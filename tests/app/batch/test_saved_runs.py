@@ -10,7 +10,7 @@ import gradio as gr
 import pytest
 
 from stepscope.app.batch.runs import handlers
-from stepscope.app.batch.selection import keep_slice
+from stepscope.app.batch.selection import save_slice
 from stepscope.app.core.batch_context import BatchContext
 from stepscope.app.core.saved import BUNDLED_NAME
 from stepscope.app.player import opening
@@ -42,15 +42,15 @@ def test_the_videos_of_a_run_follow_one_another_in_the_order_of_its_table(
     first = step(second, -1)
     assert (first.run.clip.name, first.run.name) == ("v0", "a")
     assert step(first, 1).run.clip.name == "v1"
-    keep_slice(finished, "a", frozenset({"v0", "v2"}), "ends")
-    last = step(first, 1, part="ends")
+    save_slice(finished, select("a", "-video:v1"), "ends")
+    last = step(first, 1, query="slice:ends")
     assert last.run.clip.name == "v2"
-    assert step(first, 1, name="another", part="ends").run.clip.name == "v1"
+    assert step(first, 1, name="another", query="slice:ends").run.clip.name == "v1"
     assert (step(first, -1), step(last, 1), step(None, 1)) == (None,) * 3
     assert said == [
         "this is the first video of the run&#x27;s table.",
         "this is the last video of the run&#x27;s table.",
-        "the player shows no saved run; open a video of one in Batch, Videos.",
+        "the player shows no saved run; open a video of one in Batch.",
     ]
 
 
@@ -96,8 +96,9 @@ def empty(finished: BatchContext, tmp_path: Path) -> BatchContext:
 
 
 def test_the_tab_opens_with_the_bundled_run(empty: BatchContext, context: AppContext) -> None:
-    view = handlers.enter(empty, select(None))
-    assert (view.shown.name, view.runs.value) == (BUNDLED_NAME, BUNDLED_NAME)
+    request: Any = SimpleNamespace(query_params={})
+    view = handlers.enter(empty, select(None), request)
+    assert (view.shown.name, view.runs) == (BUNDLED_NAME, BUNDLED_NAME)
     event: Any = SimpleNamespace(row_value=["v1"])
     shown = opening.open_video(context, empty, None, BUNDLED_NAME, event)
     assert "v1 in the run bundled" in shown.run.status.value

@@ -18,8 +18,9 @@ import pytest
 from stepscope.app.batch import search as searching
 from stepscope.app.batch import selection as choosing
 from stepscope.app.batch.runs import handlers
-from stepscope.app.batch.search import ALL_RUNS, THIS_RUN, Hits
-from stepscope.app.batch.selection import ALL_VIDEOS, read_slices
+from stepscope.app.batch.runs.files import MOMENTS, export
+from stepscope.app.batch.search import Hits
+from stepscope.app.batch.selection import ALL_RUNS, THIS_RUN, read_slices
 from stepscope.app.core import slices
 from stepscope.app.core.batch_context import BatchContext
 from stepscope.app.player import opening
@@ -34,7 +35,7 @@ from stepscope.eval.data.samples import Sample
 from stepscope.eval.runs.folder import RunFolder, VideoRecord, digest_sample
 from tests.app.batch.runs.test_scoring import repeat
 from tests.support.data.batches import copies, write_scores, write_split
-from tests.support.pages.batch_tab import make_batches, make_jobs, select
+from tests.support.pages.batch_tab import make_batches, make_jobs, select, shown_videos
 from tests.support.streams.fakes import count_letters
 
 BENCH: Any = SimpleNamespace(encode=count_letters)
@@ -68,24 +69,26 @@ def batches(scored: Path, tmp_path: Path) -> BatchContext:
     return make_batches(scored, checkpoint=tmp_path, runs=tmp_path / "runs")
 
 
-def shown(batches: BatchContext, *only: str, part: str = ALL_VIDEOS) -> list[str]:
-    """Return the videos of the table."""
-    choice = select("a", only=only, part=part)
-    return [str(row[0]) for row in handlers.show(batches, choice).videos["data"]]
+def shown(batches: BatchContext, query: str = "") -> list[str]:
+    """Return the videos of the list."""
+    return [video["id"] for video in shown_videos(handlers.show(batches, select("a", query)))]
 
 
-def test_videos_are_chosen_by_failure_cause_and_failing_to_run(batches: BatchContext) -> None:
+def test_videos_are_chosen_by_what_their_moments_have(batches: BatchContext) -> None:
     offered = {trait: label for label, trait in choosing.list_traits(batches, "a")}
     assert offered["failure: missed"] == "failure: missed (1)"
     assert offered["failure: missed update"] == "failure: missed update (2)"
     assert "failure: redundant" not in offered
     assert shown(batches) == ["v0", "v1", "v2"]
-    assert shown(batches, "failure: missed update") == ["v0", "v1"]
-    assert shown(batches, "failure: missed update", "cause: dim light") == ["v1"]
-    assert shown(batches, "not run: failed") == ["v2"]
-    assert shown(batches, "failure: redundant") == []
-    choice = select("a", only=["failure: redundant"])
-    assert "None of them is chosen: change" in handlers.show(batches, choice).status.value
+    assert shown(batches, 'failure:"missed update"') == ["v0", "v1"]
+    assert shown(batches, 'failure:"missed update" -video:v0') == ["v1"]
+    assert shown(batches, 'cause:"dim light"') == ["v1"]
+    view = handlers.show(batches, select("a", "failure:redundant"))
+    assert (shown_videos(view), "0 videos, of 3 videos. Remove a term" in view.videos) == ([], True)
+    videos = shown_videos(handlers.show(batches, select("a", order="error")))
+    assert [(video["id"], video["failed"]) for video in videos] == [("v2", True), ("v0", False), ("v1", False)]
+    assert {kind for _, kind in videos[2]["marks"]} == {"missed", "missed update", "wrong state"}
+    assert all(0 <= time_s <= videos[2]["length"] for time_s, _ in videos[2]["marks"])
 
 
 def mark(sample: Sample, **said: Any) -> Action:
@@ -96,45 +99,43 @@ def mark(sample: Sample, **said: Any) -> Action:
 def test_videos_are_chosen_by_verdict_and_tag_but_not_where_reviews_are_blind(
     batches: BatchContext, tmp_path: Path
 ) -> None:
-    first, second, third = batches.splits["split"].samples
+    first, second, _ = batches.splits["split"].samples
     words = {"tags": {"occlusion": "a hand hides the part", "glare": ""}, "causes": {"decoy": ""}}
     batches.splits["split"].path.with_suffix(".vocabulary.json").write_text(json.dumps(words))
     with open_store(tmp_path / "reviews.sqlite") as store:
         store.append(mark(first, kind="verdict", verdict="missed"))
-        store.append(mark(second, kind="tags", tags=("occlusion",)))
-        store.append(mark(third, kind="tags", tags=("cause:decoy",)))
+        store.append(mark(second, kind="tags", tags=("occlusion", "cause:decoy")))
         judged = replace(batches, marks=lambda: read_marks(store, is_blind=False))
-        assert shown(judged, "verdict: missed") == ["v0"]
-        assert shown(judged, "tag: occlusion") == ["v1"]
-        assert shown(judged, "cause: decoy") == ["v2"]
+        assert shown(judged, "verdict:missed") == ["v0"]
+        assert shown(judged, "tag:occlusion") == ["v1"]
+        assert shown(judged, "cause:decoy") == ["v1"]
         labels = [label for label, _ in choosing.list_traits(judged, "a")]
         assert {"tag: glare (0)", "tag: occlusion (1)", "cause: decoy (1)"} <= set(labels)
         assert read_marks(store, is_blind=True) == {}
 
 
 def test_a_slice_is_kept_beside_the_runs_and_scored_by_itself(batches: BatchContext) -> None:
-    _, said = choosing.save_slice(batches, select("a", only=[], part=ALL_VIDEOS), "silent")
-    assert "select some of the videos first" in said
-    box, said = choosing.save_slice(batches, select("a", only=["failure: missed"], part=ALL_VIDEOS), "  silent  ")
-    assert (box.value, "silent: 1 video saved." in said) == ("silent", True)
+    assert "search first" in choosing.save_slice(batches, select("a"), "silent")
+    assert "1 video saved" in choosing.save_slice(batches, select("a", "failure:missed"), "  silent  ")
     again = replace(batches, jobs=make_jobs())
-    assert shown(again, part="silent") == ["v1"]
-    assert shown(again, "cause: dim light", part="silent") == ["v1"]
-    waits, table = choosing.score_chosen(BENCH, again, select("a", only=[], part="silent"))
+    assert shown(again, "slice:silent") == ["v1"]
+    assert shown(again, "-slice:silent") == ["v0", "v2"]
+    assert shown(again, 'cause:"dim light" slice:silent') == ["v1"]
+    assert "has no slice 'loud'; slices are silent" in handlers.show(again, select("a", "slice:loud")).videos
+    waits, table = choosing.score_chosen(BENCH, again, select("a", "slice:silent"))
     assert "Scoring 1 video." in waits
-    assert "<h3>silent: 1 of 3 videos of a, scored separately</h3>" in table
+    assert "<h3>slice:silent: 1 of 3 videos of a, scored separately</h3>" in table
     assert "<td>Responses missed <code>missing_rate</code></td><td><b>1.000</b></td>" in table
-    *_, both = choosing.score_chosen(BENCH, again, select("a", only=["failure: missed update"], part=ALL_VIDEOS))
+    *_, both = choosing.score_chosen(BENCH, again, select("a", 'failure:"missed update"'))
     assert "2 of 3 videos of a" in both
     assert "<b>0.500</b></td><td>0.000 to 1.000</td>" in both  # half is missed, with an interval of these two videos
     before = json.loads((batches.runs / "a" / "metrics.json").read_text(encoding="utf-8"))
     assert before["num_videos"] == 2  # the scores of the run are as they were
 
 
-@pytest.mark.parametrize("called", ["", "x" * 61, ALL_VIDEOS, "a\x00b"])
+@pytest.mark.parametrize("called", ["", "x" * 61, 'a"b', "a\x00b"])
 def test_a_slice_needs_a_name(batches: BatchContext, called: str) -> None:
-    _, said = choosing.save_slice(batches, select("a", only=["failure: missed"], part=ALL_VIDEOS), called)
-    assert "give the slice a name" in said
+    assert "give the slice a name" in choosing.save_slice(batches, select("a", "failure:missed"), called)
     assert not (batches.runs / ".slices").exists()
 
 
@@ -147,21 +148,21 @@ def test_a_slice_needs_a_name(batches: BatchContext, called: str) -> None:
     ],
 )
 def test_slices_that_cannot_be_read_are_kept_and_named_in_one_sentence(batches: BatchContext, content: str) -> None:
-    choosing.save_slice(batches, select("a", only=["failure: missed"], part=ALL_VIDEOS), "x")
+    choosing.save_slice(batches, select("a", "failure:missed"), "x")
     (path,) = (batches.runs / ".slices").iterdir()
     path.write_text(content, encoding="utf-8")
-    for saved in (
-        choosing.save_slice(batches, select("a", only=["failure: missed"], part=ALL_VIDEOS), "y")[1],
-        choosing.save_slice(batches, select("a", only=["failure: missed"], part="x"), "y")[1],
-        choosing.offer(batches, "a", "b").result,
-        choosing.offer(batches, "a", "a").result,
+    for said in (
+        choosing.save_slice(batches, select("a", "failure:missed"), "y"),
+        choosing.save_slice(batches, select("a", "slice:x"), "y"),
+        json.loads(handlers.show(batches, select("a", "slice:x")).videos)["said"],
     ):
-        assert f"the saved slices are kept, but .slices/{path.name} cannot be read: " in saved
-        assert "restore or remove the file" in saved
+        assert f"the saved slices are kept, but .slices/{path.name} cannot be read: " in said
+        assert "restore or remove the file" in said
     assert path.read_text(encoding="utf-8") == content
+    assert searching.offer_terms(batches, "a").choices, "the other terms are offered"
     with pytest.warns(UserWarning, match="the saved slices are kept"):  # a note at the corner of the page
-        assert choosing.make_filter(batches, select("a", "by name", part="x")).videos == frozenset()
-    assert choosing.make_filter(batches, select("a", "by name", part=ALL_VIDEOS)).videos is None
+        assert choosing.make_filter(batches, select("a", "slice:x")).videos == frozenset()
+    assert choosing.make_filter(batches, select("a")).videos is None
 
 
 WRITE_TWENTY = """
@@ -184,39 +185,46 @@ NO_CONTEXT: Any = SimpleNamespace()
 
 
 def search(batches: BatchContext, query: str, *, scope: str = THIS_RUN) -> Hits:
-    view = searching.run_search(batches, "a", scope, query)
-    assert view.hits is not None, view.said
-    assert len(view.table["data"]) == len(view.hits.moments)
+    view = handlers.show(batches, select("a", query, scope=scope))
+    listed = json.loads(view.videos)
+    assert listed["hits"], listed["said"]
+    ranges = [number for video in listed["videos"] for number in range(*video["hits"])]
+    assert ranges == list(range(len(view.hits.moments))), "each moment is in the row of its video"
     return Hits(*view.hits)
 
 
-def test_a_search_lists_moments_with_their_place(batches: BatchContext) -> None:
-    view = searching.run_search(batches, "a", THIS_RUN, "failure:missed is:message")
-    assert view.said.startswith("1 moment in 1 video.")
-    number, video, _, what, failure, text, reference, *_ = view.table["data"][0]
-    assert (number, video, what, failure, text, reference) == (1, "v1", "message", "missed", "", reference)
-    assert searching.run_search(batches, "a", THIS_RUN, "foo:1").said.startswith("there is no field")
-    assert searching.run_search(batches, None, THIS_RUN, "wheel").said.startswith("choose a run")
-    empty = searching.run_search(batches, "a", THIS_RUN, " ")
-    assert (empty.table, empty.said) == ([], searching.NO_QUERY)
-    assert "in 0 videos. Remove a term" in searching.run_search(batches, "a", THIS_RUN, "nosuchword").said
-    request: Any = SimpleNamespace(query_params={"search": "failure:missed is:message"})
-    assert searching.search_linked(batches, "a", THIS_RUN, None, request).table == view.table
+def said(batches: BatchContext, run: str | None, query: str) -> str:
+    return str(json.loads(handlers.show(batches, select(run, query)).videos)["said"])
+
+
+def test_a_search_lists_moments_in_the_rows_of_their_videos(batches: BatchContext) -> None:
+    query = "failure:missed is:message"
+    listed = json.loads(handlers.show(batches, select("a", query)).videos)
+    assert listed["said"].startswith("1 moment in 1 video, of 3 videos.")
+    (hit,) = listed["hits"]
+    assert (hit["what"], hit["failure"], hit["text"]) == ("message", "missed", "")
+    assert said(batches, "a", "foo:1").startswith("there is no field")
+    assert said(batches, None, "wheel").startswith("Choose a run")
+    assert "in 0 videos, of 3 videos. Remove a term" in said(batches, "a", "nosuchword")
+    request: Any = SimpleNamespace(query_params={"search": query, "shown": "a"})
+    entered = handlers.enter(batches, select(None), request)
+    assert (entered.runs, entered.query, json.loads(entered.videos)) == ("a", query, listed)
 
 
 def test_the_player_starts_a_search_for_its_kind_of_failure(batches: BatchContext) -> None:
-    picked: Any = SimpleNamespace(run="a", kind="missed update")
-    found = searching.find_kind(batches, picked)
-    assert (found.runs.value, found.scope, found.views.selected) == ("a", THIS_RUN, "Search")
-    assert found.query == 'failure:"missed update"'
+    picked: Any = SimpleNamespace(run="a", kind="missed update", point=None)
+    found = searching.choose_kind(batches, select(None), picked)
+    assert (found.runs, found.scope, found.query) == ("a", THIS_RUN, 'failure:"missed update"')
     assert len(search(batches, found.query).moments) > 0
+    picked = SimpleNamespace(run=None, kind=None, point="missed")
+    assert searching.choose_kind(batches, select("a"), picked).query == "failure:missed", "a bar of the chart"
 
 
 def test_all_runs_of_the_split_are_searched(batches: BatchContext) -> None:
-    alone = search(batches, "is:user or -is:user")
+    alone = search(batches, "time>=0")
     shutil.copytree(batches.runs / "a", batches.runs / "b")
     shutil.copytree(batches.runs / "a", batches.runs / "unscored", ignore=shutil.ignore_patterns("moments.csv"))
-    both = search(batches, "is:user or -is:user", scope=ALL_RUNS)
+    both = search(batches, "time>=0", scope=ALL_RUNS)
     assert list(both.moments["run"]) == ["a"] * len(alone.moments) + ["b"] * len(alone.moments)
 
 
@@ -241,12 +249,8 @@ def test_each_moment_opens_its_own_event_and_says_its_place(
     assert searching.open_hit(NO_CONTEXT, batches, None, None, 0).player == PlayerView()
 
 
-def test_the_videos_are_kept_as_a_slice_and_the_moments_as_a_file(batches: BatchContext) -> None:
-    hits = search(batches, "failure:missed is:message")
-    assert "1 video saved" in searching.save_hits(batches, "a", hits, "silent")[1]
-    assert read_slices(batches, "a") == {"silent": ["v1"]}
-    assert "no video is selected" in searching.save_hits(batches, "a", None, "none")[1]
-    written = searching.download_hits(batches, "a", THIS_RUN, "failure:missed is:message")
+def test_the_moments_are_exported(batches: BatchContext) -> None:
+    written = export(batches, [MOMENTS], select("a", "failure:missed is:message"))
     with Path(next(written)).open(newline="") as file:
         assert [row["video_id"] for row in csv.DictReader(file)] == ["v1"]
 
@@ -263,13 +267,12 @@ def test_slices_of_two_users_at_a_time_are_both_kept_up_to_a_limit(
 
     monkeypatch.setattr(slices, "write_json", write_slowly)
     with ThreadPoolExecutor() as pool:
-        saved = [pool.submit(choosing.keep_slice, batches, "a", frozenset({"v1"}), name) for name in ("one", "two")]
+        saved = [pool.submit(choosing.save_slice, batches, select("a", "video:v1"), name) for name in ("one", "two")]
         assert begun.acquire(timeout=60)
         begun.acquire(timeout=0.2)  # by the second, if it is not kept waiting
         goes_on.set()
-        assert all("1 video saved." in view.result()[1] for view in saved)
+        assert all("1 video saved." in view.result() for view in saved)
     assert {"one", "two"} <= set(read_slices(batches, "a"))
     monkeypatch.setattr(slices, "MAX_SLICES", 2)
-    _, said = choosing.keep_slice(batches, "a", frozenset({"v1"}), "three")
-    assert "a split has at most 2 slices" in said
-    assert "1 video saved." in choosing.keep_slice(batches, "a", frozenset({"v0"}), "one")[1]
+    assert "a split has at most 2 slices" in choosing.save_slice(batches, select("a", "video:v1"), "three")
+    assert "1 video saved." in choosing.save_slice(batches, select("a", "video:v0"), "one")

@@ -12,9 +12,11 @@ import pytest
 from stepscope.app.core.results import (
     NOT_MEASURED,
     VIDEO_COLUMNS,
+    VideoFilter,
+    choose_rows,
     draw_corpus,
     score_groups,
-    video_table,
+    video_scores,
 )
 from stepscope.app.core.run import PAGE_SCORING, analyze_run, write_run_file
 from stepscope.app.core.saved import read_saved_run
@@ -50,15 +52,17 @@ ROWS: list[dict[str, str | float]] = [
 @pytest.mark.parametrize(
     ("order", "names"),
     [
-        ("as in the split", "abcd"),
-        ("worst responses", "bdac"),
-        ("most redundant", "dabc"),
+        ("", "abcd"),
+        ("F1", "bdac"),
+        ("-redundant_rate", "dabc"),
+        ("error", "cabd"),
     ],
 )
-def test_the_table_of_videos_is_sorted_and_filtered(order: str, names: str) -> None:
-    table = video_table(ROWS, order)
-    assert "".join(str(row[0]) for row in table) == names
-    assert all(cell is None or not (isinstance(cell, float) and math.isnan(cell)) for row in table for cell in row)
+def test_videos_are_sorted_by_a_score_and_undefined_ones_are_last(order: str, names: str) -> None:
+    rows = [{**row, "error": "damaged" if row["video_id"] == "c" else ""} for row in ROWS]
+    sorted_rows = choose_rows(rows, VideoFilter(order))
+    assert "".join(str(row["video_id"]) for row in sorted_rows) == names
+    assert [row["video_id"] for row in sorted_rows if None in video_scores(row)] == ["c"]
 
 
 def test_undefined_scores_are_last_and_a_group_of_them_is_a_note() -> None:

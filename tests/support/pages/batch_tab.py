@@ -1,5 +1,6 @@
 """The batch tab without a browser: its context, the start of a run, and the wait for a state."""
 
+import json
 import threading
 import time
 from pathlib import Path
@@ -37,8 +38,21 @@ def make_batches(*splits: Path, checkpoint: Path, runs: Path) -> BatchContext:
     )
 
 
-def select(run: str | None, order: str = "as in the split", **chosen: Any) -> Selection:
-    return Selection(run=run, order=order, **chosen)
+def select(run: str | None, query: str = "", *, order: str = "", **chosen: Any) -> Selection:
+    return Selection(run=run, query=query, order=order, **chosen)
+
+
+def shown_videos(view: Updates) -> list[dict[str, Any]]:
+    """Return the videos of the list."""
+    videos: list[dict[str, Any]] = json.loads(view.videos)["videos"]
+    return videos
+
+
+def status_of(view: Updates) -> str:
+    """Return the status in the row of the shown run."""
+    shown = json.loads(view.rows.value)
+    row = next(run for run in shown["runs"] if run["name"] == shown["shown"])
+    return f"{'⚠ ' if row['is_problem'] else ''}{row['said']}"
 
 
 def start(batches: BatchContext, **changes: Any) -> Updates:

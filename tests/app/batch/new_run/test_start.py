@@ -14,7 +14,16 @@ from stepscope.app.batch.new_run.start import import_files
 from stepscope.app.batch.runs import handlers
 from stepscope.app.controls.run_inputs import RuleBoxes
 from stepscope.app.core.batch_context import FEATURES_FOLDER, BatchContext
-from tests.support.pages.batch_tab import endless, make_batches, make_jobs, select, start, wait_for
+from tests.support.pages.batch_tab import (
+    endless,
+    make_batches,
+    make_jobs,
+    select,
+    shown_videos,
+    start,
+    status_of,
+    wait_for,
+)
 from tests.support.paths import ROOT
 
 
@@ -87,12 +96,11 @@ def test_a_start_under_the_name_of_another_run_is_refused_to_who_pressed_it_and_
     assert view.videos == gr.skip()  # what is shown stays
     assert later.jobs.find("a") is None
     after = handlers.show(later, select("a"))
-    assert (after.status.value, after.videos) == (before.status.value, before.videos)
-    assert after.status.value == "a: 3 videos."
+    assert (status_of(after), after.videos) == (status_of(before), before.videos)
+    assert status_of(after) == "3 videos."
 
 
 DATA = ROOT / "tests" / "data" / "imports"
-ORDER = "as in the split"
 RULE = RuleBoxes(signal="informative_score", policy="running-sum", threshold="2")
 
 
@@ -118,13 +126,11 @@ def test_uploaded_results_become_a_scored_run_that_names_what_is_missing(page: B
         ("toast", "no result file was given for it"),
     ]
     shown = handlers.show(page, select("mmduet"))
-    assert shown.status.value.startswith("⚠ Done: mmduet, 2 videos, 1 of them with results, ")
-    assert " s; a.jsonl, line 2 cannot be read" in shown.status.value
-    assert "MMDuet files hold no updates" in shown.status.value
-    assert (
-        "The rule: speak by informative_score, running-sum, threshold 2.00, given at the import." in shown.status.value
-    )
-    assert shown.videos["data"][1][-1] == "no result file was given for it"
+    assert status_of(shown).startswith("⚠ Done: mmduet, 2 videos, 1 of them with results, ")
+    assert " s; a.jsonl, line 2 cannot be read" in status_of(shown)
+    assert "MMDuet files hold no updates" in status_of(shown)
+    assert "The rule: speak by informative_score, running-sum, threshold 2.00, given at the import." in status_of(shown)
+    assert shown_videos(shown)[1]["remark"] == "no result file was given for it"
     assert "span" in shown.corpus.lower()
     settings = json.loads((page.runs / "mmduet" / "run.json").read_text())
     signals = [(spec["name"], spec["policy"], spec["threshold"]) for spec in settings["signals"]]

@@ -4,11 +4,13 @@ import csv
 import json
 import shutil
 from pathlib import Path
+from zipfile import ZipFile
 
-from stepscope.app.batch.runs.panel import TABLES, download
+from stepscope.app.batch.runs.files import TABLES, export
 from stepscope.app.core.batch_context import BatchContext
 from stepscope.eval.runs.folder import RunFolder
 from stepscope.eval.runs.provenance import hide_folders
+from tests.support.pages.batch_tab import select
 from tests.support.paths import ASSETS
 
 
@@ -17,7 +19,7 @@ def test_each_download_is_named_after_its_run_and_says_where_it_comes_from(
 ) -> None:
     shutil.copy(ASSETS / "demo" / "run" / "diagnosis.csv", finished.runs / "a")
     for table in TABLES:
-        asked = download(finished, table, "a")
+        asked = export(finished, [table], select("a"))
         path = Path(next(asked))
         assert path.name == f"a-{table}"
         shutil.copy(path, tmp_path)
@@ -26,6 +28,9 @@ def test_each_download_is_named_after_its_run_and_says_where_it_comes_from(
         )
         assert list(asked) == []
         assert not path.exists()
+    exported = export(finished, TABLES, select("a"))  # its file exists as long as it does
+    with ZipFile(next(exported)) as archive:
+        assert archive.namelist() == [f"a-{table}" for table in TABLES]
     run = finished.runs / "a"
     digest = RunFolder(run).settings()["model_digest"]  # type: ignore[index]
     source = json.loads((tmp_path / "a-provenance.json").read_text())

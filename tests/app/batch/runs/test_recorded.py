@@ -1,12 +1,16 @@
 """Recorded runs on the batch tab: which one opens, and what their button *Score* does."""
 
+import json
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from stepscope.app.batch.runs import handlers
+from stepscope.app.controls.widgets import Updates
 from stepscope.app.core.batch_context import BatchContext
 from stepscope.app.core.job_queue import Job
 from stepscope.engine.io.files import load_json, write_json
@@ -18,9 +22,7 @@ from stepscope.eval.data.writers import write_samples
 from stepscope.eval.reports.table_files import read_metrics
 from stepscope.eval.runs.folder import COPIED, NO_REFERENCE
 from tests.support.data.recorded import record_toy
-from tests.support.pages.batch_tab import make_batches, make_jobs, select, wait_for
-
-ORDER = "as in the split"
+from tests.support.pages.batch_tab import make_batches, make_jobs, select, shown_videos, status_of, wait_for
 
 
 @pytest.fixture
@@ -34,6 +36,12 @@ def copy_own_turns(folder: Path) -> Sample:
     copied = replace(sample, has_reference=False)
     write_samples(folder / "split.json", [copied], file_format="manifest")
     return copied
+
+
+def actions_of(view: Updates) -> list[list[str]]:
+    """Return the events and labels of the buttons in the row of the shown run."""
+    listed = json.loads(view.rows.value)
+    return next(run["actions"] for run in listed["runs"] if run["name"] == listed["shown"])
 
 
 def score(batches: BatchContext, name: str) -> Job:
@@ -50,7 +58,9 @@ def score_toy(batches: BatchContext, name: str) -> Path:
 
 
 def test_the_tab_opens_the_newest_run_with_scores(batches: BatchContext) -> None:
-    assert handlers.enter(batches, select(None)).status.value == "Choose a split, press Start."
+    request: Any = SimpleNamespace(query_params={})
+    nothing = handlers.enter(batches, select(None), request)
+    assert (nothing.runs, json.loads(nothing.rows)["runs"], shown_videos(nothing)) == ("", [], [])
     score_toy(batches, "scored")
     unscored = score_toy(batches, "unscored")
     metrics = load_json((unscored / "metrics.json").read_text(encoding="utf-8"))
@@ -58,20 +68,20 @@ def test_the_tab_opens_the_newest_run_with_scores(batches: BatchContext) -> None
     record_toy(batches.runs / "live")
     batches = replace(batches, jobs=make_jobs())  # of a page that starts later
     assert batches.run_names()[0] == "live"
-    assert handlers.enter(batches, select(None)).runs.value == "scored"
-    assert handlers.enter(batches, select("live")).runs.value == "live"
+    assert handlers.enter(batches, select(None), request).runs == "scored"
+    assert handlers.enter(batches, select("live"), request).runs == "live"
 
 
 def test_a_recorded_run_is_scored_by_its_button(batches: BatchContext) -> None:
     folder = record_toy(batches.runs / "toy")
     view = handlers.show(batches, select("toy"))
-    assert view.status.value == "toy was recorded and is not scored yet. Press Score."
-    assert view.score.interactive
+    assert status_of(view) == "toy was recorded and is not scored yet. Press Score."
+    assert ["score", "Score"] in actions_of(view)
     score(batches, "toy")
     assert read_metrics(folder)["scores"]["num_failures"] == 0
     shown = handlers.show(batches, select("toy"))
-    assert "Done: toy, 1 video, " in shown.status.value, "without Java there are no text scores"
-    assert shown.score.interactive, "it may be scored again"
+    assert "Done: toy, 1 video, " in status_of(shown), "without Java there are no text scores"
+    assert ["score", "Score"] in actions_of(shown), "it may be scored again"
 
 
 def test_a_run_without_a_reference_of_others_has_no_scores(batches: BatchContext) -> None:
@@ -82,10 +92,10 @@ def test_a_run_without_a_reference_of_others_has_no_scores(batches: BatchContext
         ("live", COPIED, "live has no scores: its turns are a copy of the model's own. Open it, correct them"),
     ):
         view = handlers.show(batches, select(name))
-        assert view.status.value.startswith(words)
-        assert str(batches.runs) not in view.status.value
-        assert [row[-1] for row in view.videos["data"]] == [remark]
-        assert handlers.score(batches, select(name)).status.value.startswith(f"⚠ {words}")
+        assert status_of(view).startswith(words)
+        assert str(batches.runs) not in status_of(view)
+        assert [video["remark"] for video in shown_videos(view)] == [remark]
+        assert status_of(handlers.score(batches, select(name))).startswith(f"⚠ {words}")
         assert not (batches.runs / name / "metrics.json").exists()
 
 
@@ -94,9 +104,9 @@ def test_a_corrected_copy_is_a_reference_and_the_table_says_so(batches: BatchCon
     sample = copy_own_turns(folder)
     changed = Correction(reviewer="anna", kind="text", turn=name_turns(sample.turns)[0], text="Stop.")
     batches = replace(batches, correct=partial(apply_corrections, corrections=[changed]))
-    assert handlers.show(batches, select("live")).status.value.endswith("not scored yet. Press Score.")
+    assert status_of(handlers.show(batches, select("live"))).endswith("not scored yet. Press Score.")
     job = score(batches, "live")
     remark = "scored against its corrected turns; 1 changed"
-    assert handlers.show(batches, select("live")).videos["data"][0][-1] == remark
+    assert shown_videos(handlers.show(batches, select("live")))[0]["remark"] == remark
     assert read_metrics(folder)["warnings"] == {"boat": remark}
     assert job.rows["boat"]["num_failures"] == 1

@@ -18,7 +18,7 @@ from pydantic import Field
 from stepscope.app.agents import moments
 from stepscope.app.agents.table import Picture, tool
 from stepscope.app.agents.workspace import Caller, Workspace, open_workspace
-from stepscope.app.core.results import choose_rows, score_groups
+from stepscope.app.core.results import WORST_FIRST, VideoFilter, choose_rows, score_groups
 from stepscope.app.core.run import Kept, Run, analyze_run
 from stepscope.app.core.videos import read_moment as read_picture
 from stepscope.app.exports.folder import gather_videos
@@ -40,6 +40,7 @@ from stepscope.eval.annotations.corrected_samples import check_fits
 from stepscope.eval.annotations.corrections import Correction, Verdict, name_turns
 from stepscope.eval.data.samples import Sample
 from stepscope.eval.matching.turns import DEFAULT_ENCODER, TextEncoder
+from stepscope.eval.metrics.definitions import NUM_FAILURES
 from stepscope.eval.metrics.failures import failure_score
 from stepscope.eval.metrics.matched_video import FAILURE_KINDS
 from stepscope.eval.reports.run_list import filter_runs, list_runs
@@ -108,7 +109,7 @@ class Tools:
         """Read the scores of a run with 95 % intervals and protocol, failures by kind, and the videos, worst first."""
         folder = self._workspace.find_run(run)
         (listed,), results = list_runs({run: folder.path}), read_results(folder.path)
-        rows, pages = _cut_page(choose_rows(results.rows, "most failures"), page, 25)
+        rows, pages = _cut_page(choose_rows(results.rows, VideoFilter(WORST_FIRST[NUM_FAILURES])), page, 25)
         scored = [row for row in results.rows if not row["error"]]
         diagnosis = results.diagnosis
         is_current = diagnosis is not None and not diagnosis.explain_changed(folder.settings() or {})

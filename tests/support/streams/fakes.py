@@ -55,6 +55,7 @@ class CharacterCodec:
     feeds_eos = True
     feeds_last_token = True
     answers_user_turns = False
+    without_thought: tuple[int, ...] = ()
 
     def schema(
         self,

@@ -148,7 +148,8 @@ def test_a_decision_is_read_behind_the_end_of_the_reasoning_that_a_prompt_opens(
     runner.fetch_frame_times(FrameTimesRequest(first=0, max_frames=1))
     schema = prompt.schema(goal=TASK.goal, steps=STEPS, state={step.id: "not_started" for step in STEPS})
     asked, closed = prompt.question(SPEAK_QUESTION), prompt.ids("\n</think>\n\n")
-    inputs = (*schema, *prompt.before_image(after=schema), Image(frame_index=0), *asked, *closed)
+    inputs: tuple[int | Image, ...] = (*schema, *prompt.before_image(after=schema), Image(frame_index=0))
+    inputs += (*asked, *closed)
     place = len(inputs) - 2 + model.count_tokens(frames[0].features)
     request = ForwardRequest(num_cached=0, inputs=inputs, frames=range(1), decision_positions=(place,))
     assert prompt.ids("<think>\n") == asked[-len(prompt.ids("<think>\n")) :]

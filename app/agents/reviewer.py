@@ -64,8 +64,14 @@ class Case:
         """The verdicts that fit the event."""
         return [verdict for verdict in VERDICTS if verdict != UNFIT_VERDICTS.get(self.event.kind)]
 
-    def describe(self) -> str:
-        """Return what the model reads, as JSON."""
+    @property
+    def times_s(self) -> list[float]:
+        """The times of its pictures, in seconds."""
+        end_s = self.sample.num_frames / self.sample.fps
+        return [time_s for shift in AROUND_S if 0 <= (time_s := self.event.time_s + shift) < end_s]
+
+    def describe(self, times_s: Sequence[float]) -> str:
+        """Return what the model reads beside the pictures of some times, as JSON."""
         at_s, sample = self.event.time_s, self.sample
         frame = min(frame_at(at_s, sample.fps), len(self.outputs) - 1)
         said = [(one.time_s, "assistant", one.response) for one in self.outputs[: frame + 1] if one.response]
@@ -79,20 +85,16 @@ class Case:
             "possible mistake": self.mistake,
             "verdicts": self.verdicts,
             "tags": list(self.tags),
-            "pictures at": [f"{at_s + shift:g} s" for shift in self._shifts()],
+            "pictures at": [f"{time_s:g} s" for time_s in times_s],
         }
         return to_json(content)
 
-    def _shifts(self) -> list[float]:
-        end_s = self.sample.num_frames / self.sample.fps
-        return [shift for shift in AROUND_S if 0 <= self.event.time_s + shift < end_s]
-
     def ask(self, problem: str = "") -> list[Any]:
         """Return the chat with the pictures; ``problem`` is that of the answer before."""
-        images = (read_moment(self.sample, self.event.time_s + shift) for shift in self._shifts())
-        pictures = [encode_jpeg(image, max_side=_SIDE) for image in images if image is not None]
-        text = self.describe() + (f"\nYour last answer did not fit: {problem}." if problem else "")
-        return make_messages(text, pictures, system=INSTRUCTION)
+        images = {time_s: read_moment(self.sample, time_s) for time_s in self.times_s}
+        pictures = {time_s: encode_jpeg(image, max_side=_SIDE) for time_s, image in images.items() if image is not None}
+        text = self.describe(list(pictures)) + (f"\nYour last answer did not fit: {problem}." if problem else "")
+        return make_messages(text, list(pictures.values()), system=INSTRUCTION)
 
 
 def judge_cases(
@@ -196,8 +198,9 @@ def list_cases(
 
 def describe_cost(cases: Sequence[Case]) -> str:
     """Return the cost of judging cases, in one line; that of repeats is not known before."""
-    num_pictures = len(AROUND_S) * len(cases)
-    tokens = sum(len(case.describe() + INSTRUCTION) for case in cases) // 4 + _PICTURE_TOKENS * num_pictures
+    num_pictures = sum(len(case.times_s) for case in cases)
+    num_chars = sum(len(case.describe(case.times_s) + INSTRUCTION) for case in cases)
+    tokens = num_chars // 4 + _PICTURE_TOKENS * num_pictures
     return (
         f"{format_count(len(cases), 'request')} with {num_pictures} pictures, about {tokens:,} tokens of prompts and "
         f"{_ANSWER_TOKENS * len(cases):,} of answers; at most {ATTEMPTS} times as much if answers are refused"

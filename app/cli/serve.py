@@ -94,6 +94,7 @@ def serve(options: PageOptions) -> None:
         raise ValueError(f"--live-minutes must be at least 0; got {options.live_minutes:g}")
     if not options.max_upload_mb > 0:
         raise ValueError(f"--max-upload-mb must be positive; got {options.max_upload_mb}")
+    server = import_server() if options.mcp else None
     host = options.host.removeprefix("[").removesuffix("]")
     _check_address(host, options.port)
     root_path = read_root_path(options.root_path)
@@ -166,9 +167,9 @@ def serve(options: PageOptions) -> None:
         if context.remote is None:
             routes += chat_routes(context.chat_service, context.checkpoint)
         lifespan: dict[str, Any] = {}
-        if options.mcp:
+        if server is not None:
             workspace = _make_workspace(context, batches, reviews)
-            tools, lifespan["lifespan"] = import_server().make_routes(workspace, is_of_one_person=is_of_one_person)
+            tools, lifespan["lifespan"] = server.make_routes(workspace, is_of_one_person=is_of_one_person)
             routes += tools
         page.launch(
             app_kwargs={"middleware": [Middleware(RequestGuard, rules=rules)], "routes": routes, **lifespan},

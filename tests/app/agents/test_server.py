@@ -3,6 +3,7 @@
 import asyncio
 import json
 import sys
+import threading
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -105,8 +106,10 @@ def test_a_client_works_over_http(tmp_path: Path, mode: str) -> None:
             make_client(http, mode=mode, client_info=info) as client,
         ):
             reviewer = await work(client)
-            for _ in range(200 if mode == "auto" else 0):  # none is kept
+            before = len(asyncio.all_tasks()), threading.active_count()
+            for _ in range(200):
                 await ask(client, "list_runs")
+            assert (len(asyncio.all_tasks()), threading.active_count()) == before, "no call leaves a task or a thread"
             return reviewer
 
     assert asyncio.run(run()) == ("agent:tester" if mode == "auto" else "agent:agent")

@@ -67,14 +67,23 @@ def read_yaml(path: Path, *, keys: Iterable[str] = ()) -> Any:
 
     Raises ``ValueError`` naming the file if it cannot be read.
     """
+    try:
+        text = read_text(path)
+    except OSError as error:
+        raise ValueError(f"{path} cannot be read: {error.strerror or error}") from error
+    except ValueError as error:
+        raise ValueError(f"{path} cannot be read as YAML: {error}") from error
+    return parse_yaml(text, name=str(path), keys=keys)
+
+
+def parse_yaml(text: str, *, name: str, keys: Iterable[str] = ()) -> Any:
+    """Return the content of a YAML or JSON text, as ``read_yaml``; errors begin with its name."""
     # YAML takes only a space and a tab for blanks; a text, such as a French prompt, keeps its own
     colon = re.compile(rf"^([ \t]*[\"']?(?:{'|'.join(keys)})[\"']?){_BLANK}*:{_BLANK}+")
     try:
-        lines = [line.lstrip(f"{INVISIBLE}\xa0").rstrip(BLANKS) for line in read_text(path).split("\n")]
+        lines = [line.lstrip(f"{INVISIBLE}\xa0").rstrip(BLANKS) for line in text.split("\n")]
         return yaml.load("\n".join(colon.sub(r"\1: ", line) for line in lines), Loader=_NoAliasLoader)
     except RecursionError:
-        raise ValueError(f"{path} cannot be read as YAML: it is nested too deep") from None
-    except OSError as error:
-        raise ValueError(f"{path} cannot be read: {error.strerror or error}") from error
+        raise ValueError(f"{name} cannot be read as YAML: it is nested too deep") from None
     except (ValueError, yaml.YAMLError) as error:
-        raise ValueError(f"{path} cannot be read as YAML: {' '.join(str(error).split())}") from error
+        raise ValueError(f"{name} cannot be read as YAML: {' '.join(str(error).split())}") from error

@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from stepscope.engine.config import StreamConfig
-from stepscope.engine.config_files import read_yaml
+from stepscope.engine.config_files import parse_yaml, read_yaml
 from stepscope.engine.control.intervention import ForcedTurn, Intervention, force_outputs
 from stepscope.engine.control.task import Task
 from stepscope.engine.dialogue import STATES, parse_steps, parse_update
@@ -47,21 +47,26 @@ def read_branch(
     Raises ``ValueError`` naming the file, the change and the key.
     """
     content = read_yaml(path, keys=_KEYS)
-    return read_changes(content, str(path), task=task, config=config, num_frames=num_frames, outputs=outputs)
+    return make_branch(content, name=str(path), task=task, config=config, num_frames=num_frames, outputs=outputs)
 
 
-def read_changes(
-    content: object,
-    source: str,
+def parse_branch(text: str) -> Any:
+    """Return the content of a file for ``make_branch``. Raises ``ValueError`` if it is no YAML."""
+    return parse_yaml(text, name="the changes", keys=_KEYS)
+
+
+def make_branch(
+    content: Any,
     *,
+    name: str = "the changes",
     task: Task,
     config: StreamConfig,
     num_frames: int,
     outputs: Sequence[FrameOutput] = (),
 ) -> Intervention:
-    """Return the intervention of a list of changes; see ``read_branch``. Errors name the ``source`` of the list."""
+    """Return the intervention of the content of a file, as ``read_branch``; errors begin with its ``name``."""
     if not isinstance(content, list) or not content:
-        raise ValueError(f"{source} must be a list of changes; got {short_repr(content)}")
+        raise ValueError(f"{name} must be a list of changes; got {short_repr(content)}")
     found, seen = Intervention(), set[tuple[int, str]]()
     for number, values in enumerate(content):
         try:
@@ -71,7 +76,7 @@ def read_changes(
             seen |= change.acts
             found = found.join(change.read(found))
         except ValueError as error:
-            raise ValueError(f"{source}: change {number + 1}: {error}") from error
+            raise ValueError(f"{name}: change {number + 1}: {error}") from error
     # settings read the whole context: from a time on, they meet the history of the run
     return force_outputs(outputs, until=found.until).join(found) if found.until else found
 

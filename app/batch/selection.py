@@ -18,13 +18,12 @@ from stepscope.app.core import slices
 from stepscope.app.core.batch_context import BatchContext
 from stepscope.app.core.results import ORDERS, VideoFilter, score_groups
 from stepscope.app.formatting import as_sentence
-from stepscope.app.review_store.store import ReviewStore, read_review
 from stepscope.app.templates import render, render_note
 from stepscope.app.window.context import AppContext
 from stepscope.engine.errors import EngineError
 from stepscope.engine.plurals import format_count
 from stepscope.eval.data.samples import Split
-from stepscope.eval.data.vocabulary import CAUSE_PREFIX, read_vocabulary
+from stepscope.eval.data.vocabulary import read_vocabulary
 from stepscope.eval.metrics.failures import failure_score
 from stepscope.eval.metrics.matched_video import FAILURE_KINDS
 from stepscope.eval.reports.scoring import describe_scoring, score_run
@@ -45,24 +44,6 @@ class Selection:
     """Traits that all chosen videos have."""
     part: Any = None
     """Name of a slice; None or ``ALL_VIDEOS`` for the whole split."""
-
-
-def read_marks(store: ReviewStore, *, is_blind: bool) -> Marks:
-    """Return the verdicts and tags of all reviewers, by video, milliseconds and text; empty in blind mode."""
-    marks: dict[tuple[str, int, str], set[str]] = {}
-    for reviewed in () if is_blind else read_review(store).events:
-        event = reviewed.event
-        found = marks.setdefault((event.video_id, round(event.time_s * 1000), event.text), set())
-        for opinion in reviewed.opinions:
-            found |= {_describe_tag(tag) for tag in opinion.tags}
-            verdict = reviewed.final or opinion.verdict
-            found |= {f"verdict: {verdict}"} if verdict is not None else set()
-    return marks
-
-
-def _describe_tag(tag: str) -> str:
-    """Return a tag as a trait; a cause that a reviewer named is one like those of the reference."""
-    return f"cause: {tag.removeprefix(CAUSE_PREFIX)}" if tag.startswith(CAUSE_PREFIX) else f"tag: {tag}"
 
 
 def find_traits(rows: Iterable[Row], split: Split | None, marks: Marks) -> dict[str, frozenset[str]]:

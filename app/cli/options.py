@@ -61,5 +61,8 @@ class PageOptions(DeviceOptions, LoadingOptions):
     """Minutes after which a live session ends if other windows wait for the model; alone it has no limit."""
     max_upload_mb: int = 2048
     """Maximum size of an upload, in MB."""
+    mcp: bool = False
+    """Serve the tools of agents at /mcp, and their description at /llms.txt; those that write need a signed-in user,
+    except on a page of one person."""
 
     stop_message: ClassVar[str] = "stopped"

@@ -14,16 +14,16 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from threading import Thread
-from typing import Final
+from typing import Any, Final
 
 import gradio as gr
 from gradio.utils import get_upload_folder
 from starlette.middleware import Middleware
 from starlette.routing import BaseRoute
 
+from stepscope.app.agents.workspace import Workspace, import_server
 from stepscope.app.api.socket import chat_routes
 from stepscope.app.batch.new_run.own_splits import read_kept_splits
-from stepscope.app.batch.selection import read_marks
 from stepscope.app.chat.workers import open_workers
 from stepscope.app.cli.options import PageOptions
 from stepscope.app.controls.gradio_private import has_events
@@ -45,7 +45,7 @@ from stepscope.app.player.component import CSS as PLAYER_CSS
 from stepscope.app.player.component import MODULES
 from stepscope.app.player.opening import choose_bundled
 from stepscope.app.review_store.database import check_store_location
-from stepscope.app.review_store.store import open_store
+from stepscope.app.review_store.store import open_store, read_marks
 from stepscope.app.server import gradio_patches
 from stepscope.app.server.guard import RequestGuard
 from stepscope.app.server.hosts import HostRules
@@ -94,6 +94,7 @@ def serve(options: PageOptions) -> None:
         raise ValueError(f"--live-minutes must be at least 0; got {options.live_minutes:g}")
     if not options.max_upload_mb > 0:
         raise ValueError(f"--max-upload-mb must be positive; got {options.max_upload_mb}")
+    server = import_server() if options.mcp else None
     host = options.host.removeprefix("[").removesuffix("]")
     _check_address(host, options.port)
     root_path = read_root_path(options.root_path)
@@ -164,8 +165,13 @@ def serve(options: PageOptions) -> None:
         routes: list[BaseRoute] = [*modules, *plotly_routes(), *speech_routes(batches.find_answer)]
         if context.remote is None:
             routes += chat_routes(context.chat_service, context.checkpoint)
+        lifespan: dict[str, Any] = {}
+        if server is not None:
+            workspace = _make_workspace(context, batches, reviews)
+            tools, lifespan["lifespan"] = server.make_routes(workspace, is_of_one_person=is_of_one_person)
+            routes += tools
         page.launch(
-            app_kwargs={"middleware": [Middleware(RequestGuard, rules=rules)], "routes": routes},
+            app_kwargs={"middleware": [Middleware(RequestGuard, rules=rules)], "routes": routes, **lifespan},
             auth=users,
             server_name=url_host,
             server_port=options.port,
@@ -189,6 +195,18 @@ def serve(options: PageOptions) -> None:
         _prepare_opening(context)
         Thread(target=_watch_uploads, args=(page, context, batches), daemon=True).start()
         page.block_thread()
+
+
+def _make_workspace(context: AppContext, batches: BatchContext, reviews: ReviewContext) -> Workspace:
+    """Return what the tools of agents work on: what the page does."""
+    checkpoint = context.checkpoint
+    return Workspace(
+        batches=batches,
+        store=reviews.store,
+        is_blind=reviews.is_blind,
+        find_checkpoint=lambda digest: checkpoint if digest == checkpoint.digest else None,
+        model_problem="" if context.remote is None else "no tool can run the model here, which is on ZeroGPU",
+    )
 
 
 def _open_chat_workers(

@@ -69,6 +69,14 @@ STEPSCOPE = Group(
         },
         "export": EXPORTS,
         "reviews": REVIEWS,
+        "review": Command(
+            "let a served model judge the mistakes of a run",
+            "app.agents.options:ReviewOptions",
+            "app.agents.commands:review",
+        ),
+        "mcp": Command(
+            "serve the tools of agents over stdio", "app.agents.options:McpOptions", "app.agents.commands:serve_mcp"
+        ),
         "publish": Command(
             "write a read-only player", "app.publish.options:PublishOptions", "app.publish.commands:publish"
         ),

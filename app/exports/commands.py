@@ -27,7 +27,14 @@ from stepscope.app.exports.rows import explain_no_predictions
 from stepscope.app.formatting import format_wishes
 from stepscope.app.review_store.assignments import assign_videos, measure_work, measure_workloads, read_assignments
 from stepscope.app.review_store.database import check_store_location
-from stepscope.app.review_store.review import Review, fold_actions, review_agreement, review_disagreements
+from stepscope.app.review_store.review import (
+    Review,
+    describe_calibration,
+    fold_actions,
+    measure_programs,
+    review_agreement,
+    review_disagreements,
+)
 from stepscope.app.review_store.store import open_store, read_review
 from stepscope.engine.io.files import digest_file, replace_files, write_json
 from stepscope.engine.plurals import format_count
@@ -120,6 +127,10 @@ def agreement(options: AgreementOptions) -> int:
     print(f"{'verdict':16} {'events':>6} {'raw':>7} {'kappa':>7} {'alpha':>7}")
     for found in review_agreement(review):
         print(f"{found.verdict or 'all':16} {found.num_items:6}{_format(found.raw, found.kappa, found.alpha)}")
+    for one in measure_programs(review):
+        values = _format(one.agreement.raw, one.agreement.kappa, one.agreement.alpha)
+        print(f"{one.reviewer} and people, {format_count(one.agreement.num_items, 'event')}:{values}")
+        print(f"  {describe_calibration(one)}" if one.calibration else "  no verdict with a confidence")
     for event, differing in review_disagreements(review):
         verdicts = ", ".join(f"{reviewer}: {verdict}" for reviewer, verdict in differing.verdicts.items())
         print(f"{event.video_id} {event.time_s:g} s, {event.kind} {event.text!r}: {verdicts}")

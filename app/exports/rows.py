@@ -8,6 +8,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import get_args
 
+from stepscope.app.review_store.actions import is_program
 from stepscope.app.review_store.review import Review
 from stepscope.engine.dialogue import initial_state
 from stepscope.engine.io.files import replace_surrogates
@@ -295,7 +296,8 @@ def _verdicts(video: ReviewedVideo) -> Iterator[VerdictRow]:
         event = found.event
         if event.video_id != video.video_id:
             continue
-        given = {opinion.verdict for opinion in found.opinions if opinion.verdict is not None}
+        people = [opinion for opinion in found.opinions if not is_program(opinion.reviewer)]
+        given = {opinion.verdict for opinion in people if opinion.verdict is not None}
         for opinion in found.opinions:
             assert opinion.action is not None  # fold_actions builds every opinion from an action
             moment = opinion.action.moment

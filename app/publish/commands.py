@@ -24,7 +24,7 @@ def publish(options: PublishOptions) -> int:
     split_path = options.data or run.split_path()
     check_replaceable(options.out.resolve())  # before the encoder is loaded
     encoder = import_encoder(settings.get("text_encoder") or DEFAULT_ENCODER)
-    source, others = _open(run, split_path, encoder), list[Source]()
+    source, others = open_source(run, split_path, encoder), list[Source]()
     if story is not None:
         story = _name_run(story, source.name)
         opened = open_story(story, lambda name: source if name == source.name else _open_beside(run, name, encoder))
@@ -64,10 +64,11 @@ def _open_beside(run: RunFolder, name: str, encoder: TextEncoder) -> Source:
     if folder.name != name or not folder.is_dir():
         raise ValueError(f"the story has moments of the run {name!r}, which has no folder beside {run.path}")
     other = RunFolder(folder)
-    return _open(other, other.split_path(), encoder)
+    return open_source(other, other.split_path(), encoder)
 
 
-def _open(run: RunFolder, split_path: Path, encoder: TextEncoder) -> Source:
+def open_source(run: RunFolder, split_path: Path, encoder: TextEncoder) -> Source:
+    """Return a run folder of a split to publish."""
     settings, split = run.settings() or {}, read_split(split_path)
     return Source(
         name=run.path.resolve().name,

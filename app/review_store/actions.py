@@ -21,6 +21,8 @@ EventKind = Literal["generated", "update", "reference", "state"]
 UNFIT_VERDICTS: dict[EventKind, Verdict] = {"generated": "missed", "update": "missed", "reference": "redundant"}
 """The verdict that an event cannot have: the model did not miss what it wrote, and no reference is redundant."""
 ActionKind = Literal["verdict", "tags", "note", "correction", "settle", "assign", "done", "undo", "redo"]
+AGENT, MODEL = "agent:", "model:"
+"""Beginnings of the names of programs, and of served models, among the reviewers."""
 MAX_REVIEWER_CHARS = 80
 MAX_ACTION_ID_CHARS = 64
 """Width of the column ``action_id``."""
@@ -103,6 +105,8 @@ class Action:
     """The new tags of the event; they replace the earlier ones."""
     note: str = ""
     correction: Correction | None = None
+    confidence: float | None = None
+    """Of a verdict by a program, in [0, 1]; None if it gave none."""
     run: str | None = None
     """Of ``assign`` and ``done``: name of the run to review; empty for the references alone."""
     assignees: tuple[str, ...] = ()
@@ -136,6 +140,8 @@ class Action:
             raise ValueError(f"a video is assigned to at most {MAX_ASSIGNEES} names without outer blanks")
         if self.verdict is not None and self.verdict not in VERDICTS:
             raise ValueError(f"a verdict must be one of {', '.join(VERDICTS)}; got {self.verdict!r}")
+        if self.confidence is not None and not 0 <= self.confidence <= 1:
+            raise ValueError(f"a confidence must be from 0 to 1; got {self.confidence}")
         if self.correction is not None and self.correction.reviewer != self.reviewer:
             raise ValueError(f"{self.reviewer} cannot correct on behalf of {self.correction.reviewer}")
 
@@ -162,6 +168,8 @@ def check_verdict(action: Action) -> None:
 
     Only new actions are checked: the store keeps those of earlier versions.
     """
+    if action.kind == "settle" and is_program(action.reviewer):
+        raise ValueError(f"{action.reviewer} is a program, and only people settle")
     sides = [action.event, action.paired] if action.kind == "settle" else [action.event]
     kinds = [side.kind for side in sides if side is not None]
     if kinds and action.verdict and all(UNFIT_VERDICTS.get(kind) == action.verdict for kind in kinds):
@@ -179,6 +187,11 @@ def _check_pair(action: Action) -> None:
         raise ValueError("the two events of a pair must have the same video and role")
 
 
+def is_program(reviewer: str) -> bool:
+    """Return whether a reviewer is an agent or a model, which never counts as a person."""
+    return reviewer.startswith((AGENT, MODEL))
+
+
 def check_reviewer(name: str) -> str:
     """Return a reviewer's name without leading and trailing blanks. Raises ``ValueError`` if it is not printable."""
     name = name.strip()
@@ -191,7 +204,8 @@ def check_reviewer(name: str) -> str:
 
 def to_body(action: Action) -> dict[str, Any]:
     """Return the fields of an action that the store keeps as JSON, in the column ``body``."""
-    return {name: value for name, value in asdict(action).items() if name in _BODY_FIELDS}
+    body = {name: value for name, value in asdict(action).items() if name in _BODY_FIELDS}
+    return body if action.confidence is None else {**body, "confidence": action.confidence}
 
 
 def from_body(body: Mapping[str, Any]) -> dict[str, Any]:

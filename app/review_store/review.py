@@ -5,12 +5,13 @@ Undo and redo have one stack per reviewer and video: A, B, undo leaves A; redo g
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import Literal
+from itertools import pairwise
+from typing import Final, Literal
 
-from stepscope.app.review_store.actions import Action, Event
+from stepscope.app.review_store.actions import Action, Event, is_program
 from stepscope.eval.annotations.agreement import Agreement, Disagreement, Rating, list_disagreements, measure_agreement
 from stepscope.eval.annotations.corrections import VERDICTS, Correction, Verdict
 
@@ -21,6 +22,8 @@ class Opinion:
 
     reviewer: str
     verdict: Verdict | None = None
+    confidence: float | None = None
+    """Of the verdict of a program, in [0, 1]."""
     tags: tuple[str, ...] = ()
     note: str = ""
     paired_with: Mapping[str, str] = field(default_factory=dict)
@@ -126,15 +129,78 @@ def find_movable(
 
 
 def review_agreement(review: Review) -> tuple[Agreement, ...]:
-    """Return the agreement of the reviewers, over all verdicts and for each verdict."""
+    """Return the agreement of the people among the reviewers, over all verdicts and for each verdict."""
     return measure_agreement(_ratings(review), verdicts=VERDICTS)
 
 
 def review_disagreements(review: Review) -> tuple[tuple[Event, Disagreement], ...]:
-    """Return the events with differing verdicts and without a final verdict."""
+    """Return the events with differing verdicts of people and without a final verdict."""
     open_events = {found.event.key: found.event for found in review.events if found.final is None}
     differing = (found for found in list_disagreements(_ratings(review)) if found.item in open_events)
     return tuple((open_events[found.item], found) for found in differing)
+
+
+BINS: Final = (0.0, 0.5, 0.7, 0.9, 1.0)
+"""Ends of the bins of a confidence; each has its upper end, and the first both."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Calibration:
+    """The verdicts of a program with a confidence in one bin, on events that people judged alike."""
+
+    low: float
+    high: float
+    num_equal: int
+    """Those that people gave too."""
+    num_verdicts: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProgramAgreement:
+    """The agreement of an agent or a model with people."""
+
+    reviewer: str
+    agreement: Agreement
+    """Over all verdicts; people are one reviewer, with the final verdict or the one that all of them gave."""
+    calibration: tuple[Calibration, ...]
+    """Of the bins with verdicts."""
+
+
+def measure_programs(review: Review) -> tuple[ProgramAgreement, ...]:
+    """Return the agreement of each program with people, by name."""
+    ratings, said = defaultdict[str, list[Rating]](list), defaultdict[str, list[tuple[float, bool]]](list)
+    for found in count_once(review):
+        people = {one.verdict for one in found.opinions if one.verdict and not is_program(one.reviewer)}
+        known = found.final or (next(iter(people)) if len(people) == 1 else None)
+        for one in found.opinions:
+            if not is_program(one.reviewer) or one.verdict is None:
+                continue
+            given = {one.reviewer: one.verdict, **({"people": known} if known else {})}
+            key = found.event.key
+            ratings[one.reviewer] += [Rating(item=key, reviewer=who, verdict=what) for who, what in given.items()]
+            if known and one.confidence is not None:
+                said[one.reviewer].append((one.confidence, one.verdict == known))
+    return tuple(
+        ProgramAgreement(
+            reviewer=name,
+            agreement=measure_agreement(ratings[name], verdicts=VERDICTS)[0],
+            calibration=tuple(_calibrate(said[name])),
+        )
+        for name in sorted(ratings)
+    )
+
+
+def describe_calibration(found: ProgramAgreement) -> str:
+    """Return how often people gave the same verdict, by the confidence of a program."""
+    bins = (f"{one.low:g} to {one.high:g}: {one.num_equal} of {one.num_verdicts}" for one in found.calibration)
+    return f"verdicts that people gave too, by confidence: {'; '.join(bins)}"
+
+
+def _calibrate(said: Sequence[tuple[float, bool]]) -> Iterator[Calibration]:
+    for low, high in pairwise(BINS):
+        own = [is_equal for value, is_equal in said if low < value <= high or value == low == 0]
+        if own:
+            yield Calibration(low=low, high=high, num_equal=sum(own), num_verdicts=len(own))
 
 
 @dataclass(slots=True, kw_only=True)
@@ -180,7 +246,7 @@ def _apply(opinion: Opinion, action: Action, partner: Event | None) -> Opinion:
         paired_with[action.kind] = partner.key
     opinion = replace(opinion, paired_with=paired_with, action=action)
     if action.kind == "verdict":
-        return replace(opinion, verdict=action.verdict)
+        return replace(opinion, verdict=action.verdict, confidence=action.confidence)
     return replace(opinion, tags=action.tags) if action.kind == "tags" else replace(opinion, note=action.note)
 
 
@@ -213,5 +279,5 @@ def _ratings(review: Review) -> list[Rating]:
         for found in review.events
         if found.event.key in counted or len({opinion.paired_with.get("verdict") for opinion in found.opinions}) > 1
         for opinion in found.opinions
-        if opinion.verdict is not None
+        if opinion.verdict is not None and not is_program(opinion.reviewer)
     ]

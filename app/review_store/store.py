@@ -15,14 +15,14 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import Any, Final, Literal, Self
+from typing import TYPE_CHECKING, Any, Final, Literal, Self
 from uuid import uuid4
 
 import sqlalchemy as sa
 from sqlalchemy import Connection, Engine, insert, select
 from sqlalchemy.exc import IntegrityError
 
-from stepscope.app.review_store.actions import Action, ActionKind, Moment, from_body, to_body
+from stepscope.app.review_store.actions import Action, ActionKind, Moment, from_body, is_program, to_body
 from stepscope.app.review_store.database import (
     ACTIONS,
     ADVISORY_LOCK_ID,
@@ -41,6 +41,10 @@ from stepscope.app.review_store.database import (
 )
 from stepscope.app.review_store.review import Review, find_movable, fold_actions
 from stepscope.engine.io.files import replace_surrogates
+from stepscope.eval.data.vocabulary import CAUSE_PREFIX
+
+if TYPE_CHECKING:
+    from stepscope.eval.reports.search import Marks
 
 MAX_ACTION_CHARS: Final = 50_000
 """Maximum number of characters of an action, as it is stored."""
@@ -334,6 +338,24 @@ def read_review(store: ReviewStore, *, video_id: str | None = None, only: str | 
     """
     stored = store.scan(only=only) if video_id is None else store.read_video(video_id, only=only)
     return replace(fold_actions(stored.actions, only=only), unreadable=stored.unreadable)
+
+
+def read_marks(store: ReviewStore, *, is_blind: bool) -> "Marks":
+    """Return the verdicts and tags of all reviewers, by video, milliseconds and text; empty in blind mode."""
+    marks: dict[tuple[str, int, str], set[str]] = {}
+    for reviewed in () if is_blind else read_review(store).events:
+        event = reviewed.event
+        found = marks.setdefault((event.video_id, round(event.time_s * 1000), event.text), set())
+        for opinion in reviewed.opinions:
+            found |= {_describe_tag(tag) for tag in opinion.tags}
+            verdict = reviewed.final or (None if is_program(opinion.reviewer) else opinion.verdict)
+            found |= {f"verdict: {verdict}"} if verdict is not None else set()
+    return marks
+
+
+def _describe_tag(tag: str) -> str:
+    """Return a tag as a trait; a cause that a reviewer named is one like those of the reference."""
+    return f"cause: {tag.removeprefix(CAUSE_PREFIX)}" if tag.startswith(CAUSE_PREFIX) else f"tag: {tag}"
 
 
 def _move(

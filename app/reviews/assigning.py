@@ -13,6 +13,7 @@ from stepscope.app.core.slices import read_slices, slices_path
 from stepscope.app.formatting import as_sentence
 from stepscope.app.player import opening
 from stepscope.app.player.views import PlayerView, status_line
+from stepscope.app.review_store.actions import is_program
 from stepscope.app.review_store.assignments import (
     Assignment,
     assign_videos,
@@ -75,7 +76,8 @@ def show_queue(batches: BatchContext, reviews: ReviewContext, query: ReviewQuery
         for found in (() if mine else read_assignments(reviews.store))
         if name in found.reviewers and found.video_id in ids
     )
-    known = {opinion.reviewer for found in review.events for opinion in found.opinions}
+    said = (opinion.reviewer for found in review.events for opinion in found.opinions)
+    known = {name for name in said if not is_program(name)}
     known |= {one for found in assigned for one in found.reviewers}
     num_shared = sum(len(found.reviewers) > 1 for found in assigned)
     slices, problem = list[str](), ""

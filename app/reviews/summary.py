@@ -13,9 +13,17 @@ from typing import Final
 
 from stepscope.app.exports.folder import correct_samples, read_known_outputs
 from stepscope.app.formatting import format_wishes
-from stepscope.app.review_store.actions import Event
+from stepscope.app.review_store.actions import Event, is_program
 from stepscope.app.review_store.events import match_events, name_events, reference_event
-from stepscope.app.review_store.review import EventReview, Review, count_once, review_agreement, review_disagreements
+from stepscope.app.review_store.review import (
+    EventReview,
+    Review,
+    count_once,
+    describe_calibration,
+    measure_programs,
+    review_agreement,
+    review_disagreements,
+)
 from stepscope.app.templates import render, render_note
 from stepscope.engine.io.files import replace_surrogates
 from stepscope.engine.records import FrameOutput
@@ -153,7 +161,8 @@ def video_rows(found: SplitReview) -> Cells:
     judged = _count_judged(found)
     verdicts: dict[str, Counter[str]] = {video_id: Counter() for video_id in found.events}
     for judged_event in count_once(found.review):
-        given = [opinion.verdict for opinion in judged_event.opinions if opinion.verdict is not None]
+        people = [opinion for opinion in judged_event.opinions if not is_program(opinion.reviewer)]
+        given = [opinion.verdict for opinion in people if opinion.verdict is not None]
         verdicts[judged_event.event.video_id].update(given)
     corrected = {of_video.sample.video_id: of_video for of_video in found.corrected}
     rows: Cells = [
@@ -201,18 +210,17 @@ def draw_agreement(found: SplitReview) -> str:
 
     Without an event that two reviewers judged it says how to get one.
     """
-    measures = review_agreement(found.review)
-    if not any(measured.num_items for measured in measures):
+    measures, programs = review_agreement(found.review), measure_programs(found.review)
+    if not any(measured.num_items for measured in (*measures, *(one.agreement for one in programs))):
         return render_note(NO_AGREEMENT)
+    named = [(measured.verdict or "all verdicts", measured) for measured in measures]
+    named += [(f"{one.reviewer} and people", one.agreement) for one in programs]
     rows = [
-        [
-            measured.verdict or "all verdicts",
-            measured.num_items,
-            *map(_format_value, (measured.raw, measured.kappa, measured.alpha)),
-        ]
-        for measured in measures
+        [label, measured.num_items, *map(_format_value, (measured.raw, measured.kappa, measured.alpha))]
+        for label, measured in named
     ]
-    return render("agreement", help=AGREEMENT_HELP, rows=rows)
+    notes = (render_note(f"{one.reviewer}: {describe_calibration(one)}.") for one in programs if one.calibration)
+    return render("agreement", help=AGREEMENT_HELP, rows=rows) + "".join(notes)
 
 
 def reviews_at(review: Review, event: Event) -> tuple[EventReview, ...]:

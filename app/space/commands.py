@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Final
 
 import stepscope
+from stepscope.app.agents.documents import write_guide
 from stepscope.engine.cli.interrupts import exit_on_interrupt
 from stepscope.engine.cli.program import Command, Options, run_program
 
@@ -41,6 +42,7 @@ def write_space(options: SpaceOptions) -> None:
     for package in PACKAGES:
         shutil.copytree(SOURCES / package, out / "stepscope" / package, ignore=_skip)
     _write_metadata(out)
+    (out / "agents.md").write_text(write_guide("https://NAME-stepscope.hf.space/"), encoding="utf-8")
 
 
 def _write_metadata(out: Path) -> None:
@@ -89,4 +91,4 @@ def space_arguments(environment: Mapping[str, str], *, volume: Path = VOLUME) ->
         words += ["--runs", str(volume / "runs")]
     if reviews := environment.get("STEPSCOPE_REVIEWS"):
         words += ["--reviews", str(Path(reviews) / "reviews.sqlite") if Path(reviews).is_dir() else reviews]
-    return words
+    return [*words, "--mcp"] if environment.get("STEPSCOPE_MCP") else words

@@ -26,7 +26,7 @@ from stepscope.app.player import opening
 from stepscope.app.player.views import PlayerView
 from stepscope.app.review_store.actions import Action
 from stepscope.app.review_store.events import reference_event
-from stepscope.app.review_store.store import open_store
+from stepscope.app.review_store.store import open_store, read_marks
 from stepscope.engine.io.files import write_json
 from stepscope.eval.annotations.corrections import name_turns
 from stepscope.eval.data.loading import read_split
@@ -103,13 +103,13 @@ def test_videos_are_chosen_by_verdict_and_tag_but_not_where_reviews_are_blind(
         store.append(mark(first, kind="verdict", verdict="missed"))
         store.append(mark(second, kind="tags", tags=("occlusion",)))
         store.append(mark(third, kind="tags", tags=("cause:decoy",)))
-        judged = replace(batches, marks=lambda: choosing.read_marks(store, is_blind=False))
+        judged = replace(batches, marks=lambda: read_marks(store, is_blind=False))
         assert shown(judged, "verdict: missed") == ["v0"]
         assert shown(judged, "tag: occlusion") == ["v1"]
         assert shown(judged, "cause: decoy") == ["v2"]
         labels = [label for label, _ in choosing.list_traits(judged, "a")]
         assert {"tag: glare (0)", "tag: occlusion (1)", "cause: decoy (1)"} <= set(labels)
-        assert choosing.read_marks(store, is_blind=True) == {}
+        assert read_marks(store, is_blind=True) == {}
 
 
 def test_a_slice_is_kept_beside_the_runs_and_scored_by_itself(batches: BatchContext) -> None:

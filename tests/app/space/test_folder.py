@@ -47,6 +47,7 @@ def test_the_folder_has_the_packages_with_their_data_and_nothing_else(space: Pat
     names = {path.name for path in space.iterdir()}
     assert {name for name in names if not name.endswith(".dist-info")} == {
         "README.md",
+        "agents.md",
         "requirements.txt",
         "space.py",
         "stepscope",

@@ -1,0 +1,129 @@
+"""The moments of a run for the tools: mistakes in words, the events to judge, and the actions of one judgement."""
+
+from collections.abc import Iterator
+from itertools import groupby
+from typing import Any, Final, NamedTuple
+from uuid import uuid4
+
+from stepscope.app.core.run import Run
+from stepscope.app.review_store.actions import Action, ActionKind, Event, check_verdict
+from stepscope.app.review_store.events import find_moment_event, reference_event
+from stepscope.app.review_store.review import Review
+from stepscope.app.window.reasons import pack_reasons
+from stepscope.engine.records import FrameOutput, frame_at
+from stepscope.eval.annotations.corrections import name_turns
+from stepscope.eval.data.samples import Sample, Split
+from stepscope.eval.data.vocabulary import CAUSE_PREFIX, read_vocabulary
+from stepscope.eval.metrics.dialogue_state import reference_states
+from stepscope.eval.metrics.matched_video import Failure, FailureKind
+
+_PARTS: Final[tuple[ActionKind, ...]] = ("verdict", "tags", "note")
+
+
+class Mistake(NamedTuple):
+    """The failures of one moment."""
+
+    video_id: str
+    time_s: float
+    sentence: str
+    cause: str
+    origin: str
+    """``root``, or ``consequence`` if all are; empty without a diagnosis."""
+
+
+def list_mistakes(rows: Any) -> Iterator[Mistake]:
+    """Yield the mistakes among rows of ``moments.csv``, in their order."""
+    for (video_id, time_s), group in groupby(rows, key=lambda row: (str(row.video_id), float(row.time_s))):
+        if own := [row for row in group if row.failure]:
+            origins, causes = {row.origin for row in own}, dict.fromkeys(row.cause for row in own if row.cause)
+            origin = "root" if "root" in origins else next(iter(origins))
+            yield Mistake(video_id, time_s, "; ".join(map(describe_failure, own)), ", ".join(causes), origin)
+
+
+def describe_failure(row: Any) -> str:
+    """Return the sentence of a failure, a row of ``moments.csv``."""
+    said, expected = f"“{row.text}”", f"“{row.reference}”"
+    match row.failure:
+        case "missed":
+            return f"silent, not {expected}"
+        case "redundant":
+            return f"{said}, not silent"
+        case "early or late":
+            return f"{said} {abs(row.delay_s):g} s {'early' if row.delay_s < 0 else 'late'}"
+        case "missed update":
+            return f"no {expected}"
+        case "wrong state":
+            return f"wrong state of {row.step.replace(' ', ', ')}"
+        case "repeats itself":
+            return f"{said} again"
+        case _:
+            return f"{said}, not {expected}" if row.reference else f"{said}, with no reference near"
+
+
+def list_events(sample: Sample, rows: Any) -> dict[str, Event]:
+    """Return the events of a video by key: those of rows of ``moments.csv``, then the turns of its reference."""
+    found = [event for row in rows if (event := find_moment_event(sample, row)) is not None]
+    found += [reference_event(sample.video_id, name) for name in name_turns(sample.turns)]
+    return {event.key: event for event in found}
+
+
+def describe_event(sample: Sample, row: Any, review: Review) -> dict[str, Any]:
+    """Return a row of ``moments.csv`` with the key of its event and the verdicts on it."""
+    event, mistake = find_moment_event(sample, row), describe_failure(row) if row.failure else ""
+    key = None if event is None else event.key
+    said = [one for found in review.events if found.event.key == key for one in found.opinions if one.verdict]
+    verdicts = [f"{one.reviewer}: {one.verdict}" for one in said]
+    described = {"event": key, "time_s": row.time_s, "is": row.what, "text": row.text}
+    return {**described, "mistake": mistake, "verdicts": verdicts}
+
+
+def compare_states(sample: Sample, output: FrameOutput) -> list[str]:
+    """Return the state of each step, with that of the reference where it differs."""
+    own = output.dst_state
+    expected = reference_states(sample)[output.frame_index] if sample.has_reference else own
+    ids = [step.id for step in sample.steps]
+    return [f"{id}: {own[id]}" + (f", reference {expected[id]}" if expected[id] != own[id] else "") for id in ids]
+
+
+def list_tags(split: Split) -> list[str]:
+    """Return the tags and causes of the vocabulary of a split."""
+    found = read_vocabulary(split.path)
+    return [*found.tags, *(f"{CAUSE_PREFIX}{name}" for name in found.causes)]
+
+
+def list_reasons(run: Run) -> tuple[list[dict[str, Any]], str]:
+    """Return why each failure of a run happened, from its diagnosis; or none, and why that is not known."""
+    video, fps = (run.kept.video if run.kept is not None and run.is_kept else None), run.config.fps
+    known: list[tuple[FailureKind, int]] = [("missed", 0)]  # without a diagnosis any failure has the reason why not
+    if video is not None:
+        known = [(one.kind, frame_at(one.time_s, fps)) for one in video.failures]
+    packed, places = pack_reasons(run, [Failure(kind=kind, frame_index=at, end_frame=at + 1) for kind, at in known])
+    found = []
+    for (kind, frame), place in zip(known, places, strict=True) if "roots" in packed else ():
+        root, is_root = packed["roots"][place["root"]], not place["is_consequence"]
+        of_root = {"root_s": root["frame"] / fps, "class": root["cause"]}
+        why = root["words" if is_root else "of_consequence"]
+        found.append({"time_s": frame / fps, "kind": kind, "is_root": is_root, **of_root, "why": why})
+    return found, str(packed.get("why_not", ""))
+
+
+def make_judgement(event: Event, *, reviewer: str, write: str = "", **parts: Any) -> list[Action]:
+    """Return the actions of one write: ``parts`` has a verdict with its confidence, tags and a note; or some of these.
+
+    Their ids begin with that of the write, by default a new one. Raises ``ValueError`` for a verdict that does not fit.
+    """
+    write, confidence = write or uuid4().hex[:16], parts.pop("confidence", None)
+    fields: dict[str, Any] = {"reviewer": reviewer, "video_id": event.video_id, "event": event}
+    actions = [
+        Action(kind=kind, action_id=f"{write}-{kind}", **fields, **{kind: parts[kind]},
+               confidence=confidence if kind == "verdict" else None)
+        for kind in _PARTS
+        if parts.get(kind)
+    ]  # fmt: skip
+    check_verdict(actions[0])
+    return actions
+
+
+def find_write(action: Action) -> str:
+    """Return the id of the write of an action of ``make_judgement``."""
+    return action.action_id.rpartition("-")[0]

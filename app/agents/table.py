@@ -1,0 +1,129 @@
+"""The table of tools: from the methods of a class to names, schemas and calls.
+
+A call checks its arguments by the types of the method, and returns JSON of a bounded length. What a run says, such as a
+message or the name of a step, is only in values of that JSON.
+"""
+
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, TypeVar, get_type_hints
+
+from pydantic import BaseModel, ConfigDict, ValidationError, create_model
+
+from stepscope.app.formatting import as_sentence
+from stepscope.engine.errors import EngineError
+from stepscope.engine.io.files import replace_surrogates_in, show_turns, to_json
+
+MAX_REPLY_CHARS: Final = 14_000
+"""Maximum length of the JSON of a reply: about 4,000 tokens of 3.5 characters."""
+MAX_TEXT_CHARS: Final = (600, 200, 80)
+"""Longer texts in a reply are cut; the further limits are those of a reply that is too long."""
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """A JPEG picture among the values of a result."""
+
+    jpeg: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reply:
+    """What a call returns: JSON and JPEG pictures, or the sentence of an error."""
+
+    text: str
+    pictures: tuple[bytes, ...] = ()
+    is_error: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tool:
+    """One tool of the table."""
+
+    name: str
+    description: str
+    """When to use it: its docstring."""
+    arguments: type[BaseModel]
+    writes: bool
+    """Whether it changes the reviews or writes files."""
+    runs_model: bool
+    """Whether it may run a model, one call at a time."""
+
+
+def tool(*, writes: bool = False, runs_model: bool = False) -> Callable[[F], F]:
+    """Mark a method as a tool."""
+
+    def mark(function: F) -> F:
+        vars(function)["marks"] = {"writes": writes, "runs_model": runs_model}
+        return function
+
+    return mark
+
+
+def list_tools(of: type) -> dict[str, Tool]:
+    """Return the tools of a class by name, in the order of its methods."""
+    return {name: _read_tool(name, function) for name, function in vars(of).items() if hasattr(function, "marks")}
+
+
+def _read_tool(name: str, function: Any) -> Tool:
+    hints = get_type_hints(function, include_extras=True)
+    fields: dict[str, Any] = {
+        one.name: (hints[one.name], ... if one.default is one.empty else one.default)
+        for one in list(inspect.signature(function).parameters.values())[1:]
+    }
+    arguments = create_model(name, __config__=ConfigDict(extra="forbid"), **fields)
+    return Tool(
+        name=name, description=" ".join(function.__doc__.split()), arguments=arguments, **function.marks
+    )  # fmt: skip
+
+
+def call_tool(target: Any, name: str, arguments: Mapping[str, Any]) -> Reply:
+    """Call a tool of an object by its name; one that writes needs its ``check_may_write``.
+
+    Errors with a message for users become the reply.
+    """
+    try:
+        found = list_tools(type(target)).get(name)
+        if found is None:
+            raise ValueError(f"there is no tool {name[:80]!r}")
+        if found.writes:
+            target.check_may_write()
+        checked = found.arguments.model_validate(arguments)
+        return pack_reply(getattr(target, name)(**dict(checked)))
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        return Reply(text=as_sentence(f"{'.'.join(map(str, first['loc']))[:80]}: {first['msg']}"), is_error=True)
+    except (EngineError, ValueError, OSError) as error:
+        return Reply(text=as_sentence(error), is_error=True)
+
+
+def pack_reply(result: Mapping[str, Any]) -> Reply:
+    """Return a result as JSON without empty values, with numbers of four digits and bounded texts.
+
+    Raises ``ValueError`` for one that is too long even with its texts cut short.
+    """
+    for limit in MAX_TEXT_CHARS:
+        pictures = list[bytes]()
+        text = to_json(replace_surrogates_in(_pack(result, pictures, limit)))
+        if len(text) <= MAX_REPLY_CHARS:
+            return Reply(text=text, pictures=tuple(pictures))
+    raise ValueError(f"the reply has {len(text):,} characters, more than {MAX_REPLY_CHARS:,}; ask for less")
+
+
+def _pack(value: Any, pictures: list[bytes], limit: int) -> Any:
+    if isinstance(value, Picture):
+        pictures.append(value.jpeg)
+        return f"picture {len(pictures)} of this reply"
+    if isinstance(value, Mapping):
+        packed = {str(name): _pack(part, pictures, limit) for name, part in value.items()}
+        return {name: part for name, part in packed.items() if part not in (None, "", [], {})}
+    if isinstance(value, list | tuple):
+        return [_pack(part, pictures, limit) for part in value]
+    if isinstance(value, float):
+        return round(value, 4) if value == value else None
+    if isinstance(value, str):
+        shown = show_turns(value)
+        return shown if len(shown) <= limit else f"{shown[: limit - 1]}…"
+    return value

@@ -1,7 +1,7 @@
 """The moments of a run for the tools: mistakes in words, the events to judge, and the actions of one judgement."""
 
+from collections import defaultdict
 from collections.abc import Iterator
-from itertools import groupby
 from typing import Any, Final, NamedTuple
 from uuid import uuid4
 
@@ -21,10 +21,11 @@ _PARTS: Final[tuple[ActionKind, ...]] = ("verdict", "tags", "note")
 
 
 class Mistake(NamedTuple):
-    """The failures of one moment."""
+    """The failures with one cause."""
 
     video_id: str
     time_s: float
+    """Of its first failure that was found."""
     sentence: str
     cause: str
     origin: str
@@ -33,31 +34,14 @@ class Mistake(NamedTuple):
 
 def list_mistakes(rows: Any) -> Iterator[Mistake]:
     """Yield the mistakes among rows of ``moments.csv``, in their order."""
-    for (video_id, time_s), group in groupby(rows, key=lambda row: (str(row.video_id), float(row.time_s))):
-        if own := [row for row in group if row.failure]:
-            origins, causes = {row.origin for row in own}, dict.fromkeys(row.cause for row in own if row.cause)
-            origin = "root" if "root" in origins else next(iter(origins))
-            yield Mistake(video_id, time_s, "; ".join(map(describe_failure, own)), ", ".join(causes), origin)
-
-
-def describe_failure(row: Any) -> str:
-    """Return the sentence of a failure, a row of ``moments.csv``."""
-    said, expected = f"“{row.text}”", f"“{row.reference}”"
-    match row.failure:
-        case "missed":
-            return f"silent, not {expected}"
-        case "redundant":
-            return f"{said}, not silent"
-        case "early or late":
-            return f"{said} {abs(row.delay_s):g} s {'early' if row.delay_s < 0 else 'late'}"
-        case "missed update":
-            return f"no {expected}"
-        case "wrong state":
-            return f"wrong state of {row.step.replace(' ', ', ')}"
-        case "repeats itself":
-            return f"{said} again"
-        case _:
-            return f"{said}, not {expected}" if row.reference else f"{said}, with no reference near"
+    found = defaultdict[tuple[str, str], list[Any]](list)
+    for row in rows:
+        if row.failure:
+            found[str(row.video_id), row.mistake].append(row)
+    for (video_id, told), own in found.items():
+        origins, causes = {row.origin for row in own}, dict.fromkeys(row.cause for row in own if row.cause)
+        origin = "root" if "root" in origins else next(iter(origins))
+        yield Mistake(video_id, float(own[0].time_s), told.partition(" ")[2], ", ".join(causes), origin)
 
 
 def list_events(sample: Sample, rows: Any) -> dict[str, Event]:
@@ -69,12 +53,12 @@ def list_events(sample: Sample, rows: Any) -> dict[str, Event]:
 
 def describe_event(sample: Sample, row: Any, review: Review) -> dict[str, Any]:
     """Return a row of ``moments.csv`` with the key of its event and the verdicts on it."""
-    event, mistake = find_moment_event(sample, row), describe_failure(row) if row.failure else ""
+    event = find_moment_event(sample, row)
     key = None if event is None else event.key
     said = [one for found in review.events if found.event.key == key for one in found.opinions if one.verdict]
     verdicts = [f"{one.reviewer}: {one.verdict}" for one in said]
     described = {"event": key, "time_s": row.time_s, "is": row.what, "text": row.text}
-    return {**described, "mistake": mistake, "verdicts": verdicts}
+    return {**described, "failure": row.failure, "verdicts": verdicts}
 
 
 def compare_states(sample: Sample, output: FrameOutput) -> list[str]:

@@ -12,7 +12,7 @@ from functools import partial
 from itertools import islice
 from typing import Any, Final
 
-from stepscope.app.agents.moments import compare_states, describe_failure, list_tags, make_judgement
+from stepscope.app.agents.moments import compare_states, list_tags, make_judgement
 from stepscope.app.core.videos import read_moment
 from stepscope.app.review_store.actions import MODEL, UNFIT_VERDICTS, Event, check_reviewer
 from stepscope.app.review_store.events import find_moment_event
@@ -189,7 +189,7 @@ def list_cases(
                 continue
             if sample.video_id not in outputs:
                 outputs[sample.video_id] = run.outputs(sample)
-            mistake = f"{row.failure}: {describe_failure(row)}"
+            mistake = f"{row.failure}: {str(row.mistake).partition(' ')[2]}"
             yield Case(sample=sample, outputs=outputs[sample.video_id], event=event, mistake=mistake, tags=tags)
 
     cases = list({case.event.key: case for case in islice(list_all(), limit)}.values())

@@ -143,7 +143,7 @@ class Tools:
             video_id: [[one.time_s, one.sentence, *filter(None, (one.cause, one.origin))] for one in group]
             for video_id, group in groupby(shown, key=lambda one: one.video_id)
         }
-        said = f"{format_count(len(found), 'failure')} at {format_count(len(mistakes), 'moment')}"
+        said = f"{format_count(len(found), 'failure')} in {format_count(len(mistakes), 'mistake')}"
         link = f"{self._caller.address}?saved={run}&video=VIDEO&t=SECONDS"
         return {"found": said, "mistakes": by_video, "link": link, **pages}
 

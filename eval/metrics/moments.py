@@ -1,7 +1,7 @@
 """The moments of a video: every turn, failure and near miss, for the search in a run."""
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Final, get_args
@@ -32,6 +32,8 @@ class VideoMoment:
     ``near update``: the peak of a signal that stayed at most ``NEAR`` below its threshold."""
     failure: str = ""
     """Kind of the failure, as in ``eval.metrics.failures``; empty if it is none."""
+    mistake: str = ""
+    """Its mistake: the time of the first failure, and sentences that all failures of the mistake have."""
     text: str = ""
     """What the model wrote, or the user said."""
     reference: str = ""
@@ -52,12 +54,16 @@ def list_moments(
     judged: JudgedVideo,
     *,
     config: StreamConfig | None,
+    mistakes: Mapping[int, str],
 ) -> tuple[VideoMoment, ...]:
-    """Return the moments of a video, by time. ``config`` are the settings of its run; None if they are unknown."""
+    """Return the moments of a video, by time.
+
+    ``config`` are the settings of its run, None if they are unknown; ``mistakes`` those of the failures by position.
+    """
     thresholds: dict[Signal, float] = {}
     if config is not None and config.policy.kind.has_values:
         thresholds = {signal: config.threshold(signal) for signal in get_args(Signal) if config.policy.decides(signal)}
-    found = [*_turns(sample, outputs, judged, thresholds)]
+    found = [*_turns(sample, outputs, judged, thresholds, mistakes)]
     for turn in sample.turns:
         if turn.role == "user":
             found.append(VideoMoment(video_id=sample.video_id, time_s=turn.time_s, what="user", text=turn.text))
@@ -68,13 +74,18 @@ def list_moments(
 
 
 def _turns(
-    sample: Sample, outputs: Sequence[FrameOutput], judged: JudgedVideo, thresholds: dict[Signal, float]
+    sample: Sample,
+    outputs: Sequence[FrameOutput],
+    judged: JudgedVideo,
+    thresholds: dict[Signal, float],
+    mistakes: Mapping[int, str],
 ) -> Iterator[VideoMoment]:
     """Yield the turns of the model, and the failures without one."""
-    failures = {failure.turn: failure for failure in judged.failures if failure.turn is not None}
-    alone = [(None, failure) for failure in judged.failures if failure.turn is None]
-    for number, failure in [*((number, failures.get(number)) for number in range(len(judged.turns))), *alone]:
+    places = {failure.turn: place for place, failure in enumerate(judged.failures) if failure.turn is not None}
+    alone = [(None, place) for place, failure in enumerate(judged.failures) if failure.turn is None]
+    for number, place in [*((number, places.get(number)) for number in range(len(judged.turns))), *alone]:
         turn = None if number is None else judged.turns[number]
+        failure = None if place is None else judged.failures[place]
         at = turn if turn is not None else failure
         assert at is not None
         reference = None if at.reference is None else sample.turns[at.reference]
@@ -88,6 +99,7 @@ def _turns(
             time_s=output.time_s if output is not None else at.frame_index / sample.fps,
             what=what,
             failure=failure.kind if failure is not None else "",
+            mistake="" if place is None else mistakes.get(place, ""),
             text=turn.text if turn is not None else "",
             reference=reference.text if reference is not None else "",
             step=_steps(output, turn.text if turn else "", reference, failure),

@@ -12,7 +12,7 @@ from stepscope.engine.control.task import Task
 from stepscope.engine.dialogue import TRANSITIONS, Update, format_clock, parse_update
 from stepscope.engine.plurals import format_count
 from stepscope.engine.records import FrameOutput, UserTurn, frame_at
-from stepscope.eval.data.samples import Sample
+from stepscope.eval.data.samples import Sample, build_task
 from stepscope.eval.metrics.failures import LATE_S
 from stepscope.eval.metrics.matched_video import Failure, JudgedTurn, JudgedVideo
 
@@ -173,6 +173,17 @@ def describe_mistake(
         act=" ".join(sentences),
         states=_describe_states(states, sample, outputs, names, not acts) if states else "",
     )
+
+
+def tell_mistakes(judged: JudgedVideo, sample: Sample, outputs: Sequence[FrameOutput]) -> dict[int, str]:
+    """Return the mistake of each failure of a video, by its position: the time of its first failure, and sentences."""
+    told, task = dict[int, str](), build_task(sample)
+    for mistake in find_mistakes(judged, sample):
+        first = judged.failures[mistake.failures[0]]
+        clock = format_clock(first.frame_index / sample.fps, digits=1)
+        text = f"{clock} {describe_mistake(mistake, judged, sample, outputs, task)}"
+        told |= dict.fromkeys(mistake.failures, text)
+    return told
 
 
 def _describe_updates(

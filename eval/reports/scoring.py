@@ -32,6 +32,7 @@ from stepscope.eval.metrics.score import (
 from stepscope.eval.metrics.segments import count_steps
 from stepscope.eval.metrics.text import TextScorer, undefined_texts
 from stepscope.eval.reports.charts import build_chart_data, chart_signals
+from stepscope.eval.reports.mistakes import tell_mistakes
 from stepscope.eval.reports.step_table import STEP_COLUMNS, tabulate_steps
 from stepscope.eval.reports.table_files import read_metrics, read_video_rows
 from stepscope.eval.reports.tables import write_columns
@@ -158,7 +159,8 @@ def make_analyzer(
             specs=specs,
             num_roots=math.nan if traced is None or stale_roots else len(traced.roots),
         )
-        moments = list_moments(sample, outputs, analysis.judged, config=config)
+        mistakes = tell_mistakes(analysis.judged, sample, outputs)
+        moments = list_moments(sample, outputs, analysis.judged, config=config, mistakes=mistakes)
         step_counts = count_steps(outputs, sample) if has_states else ()
         return replace(analysis, moments=moments, step_counts=step_counts, stale_roots=stale_roots)
 

@@ -19,7 +19,7 @@ from stepscope.eval.runs.folder import RunFolder
 from stepscope.eval.runs.roots import DIAGNOSIS_FILE, read_roots
 
 MAX_QUERY_CHARS: Final = 500
-_TEXTS: Final = ("video_id", "what", "failure", "text", "reference", "step", "cause")
+_TEXTS: Final = ("video_id", "what", "failure", "mistake", "text", "reference", "step", "cause")
 _LABELS: Final = ("video_id", "what", "failure", "step", "cause", "class")
 _DIAGNOSED: Final = ("class", "origin", "root_time_s")
 """Columns that ``moments.csv`` lacks: they are of the diagnosis of the run."""

@@ -50,7 +50,7 @@ async def work(client: Client) -> str:
     assert (await ask(client, "explain", run="bundled", video=video, max_cost=0))["failures"][0]["is_root"]
     moment = await ask(client, "read_moment", run="bundled", video=video, time_s=time_s)
     assert moment["kinds"] == ["text", "image"]
-    event = next(one["event"] for one in moment["events"] if "mistake" in one)
+    event = next(one["event"] for one in moment["events"] if "failure" in one)
     done = await ask(client, "add_verdict", run="bundled", video=video, event=event, verdict="unclear", reason="dark")
     again = await ask(client, "read_moment", run="bundled", video=video, time_s=time_s)
     assert f"{done['reviewer']}: unclear" in next(one["verdicts"] for one in again["events"] if "verdicts" in one)
@@ -145,7 +145,7 @@ def test_runs_of_another_user_stay_unseen_and_writes_name_the_user(folder: Path)
             hidden = [await client.call_tool(name, {"run": "demo"}) for name in ("read_run", "list_mistakes", "export")]
             hidden.append(await client.call_tool("search", {"query": "", "run": "demo"}))
             moment = await ask(client, "read_moment", **ROBOT, time_s=9.5)
-            event = next(one["event"] for one in moment["events"] if "mistake" in one)
+            event = next(one["event"] for one in moment["events"] if "failure" in one)
             done = await ask(client, "add_verdict", **ROBOT, event=event, verdict="unclear")
             return names, all(one.is_error for one in hidden), done["reviewer"]
 

@@ -12,6 +12,7 @@ from stepscope.eval.data.loading import read_split
 from stepscope.eval.data.samples import Sample
 from stepscope.eval.metrics.moments import VideoMoment, list_moments
 from stepscope.eval.metrics.score import analyze_video
+from stepscope.eval.reports.mistakes import tell_mistakes
 from stepscope.eval.reports.search import search, search_folders
 from tests.support.data.strategies import BOAT
 from tests.support.streams.fakes import count_letters
@@ -35,7 +36,7 @@ def moments(speak: dict[int, float], said: dict[int, str], threshold: float = 0.
     found = outputs(speak, said)
     judged = analyze_video(BOAT, found, encode=count_letters).judged
     config = StreamConfig(fps=BOAT.fps, speak_threshold=threshold)
-    return list(list_moments(BOAT, found, judged, config=config))
+    return list(list_moments(BOAT, found, judged, config=config, mistakes=tell_mistakes(judged, BOAT, found)))
 
 
 def test_a_message_a_missed_turn_and_the_turns_of_the_user_are_moments() -> None:
@@ -48,6 +49,8 @@ def test_a_message_a_missed_turn_and_the_turns_of_the_user_are_moments() -> None
         (2.5, "user", "", "Done?", ""),
     ]
     assert [round(m.margin, 6) for m in found if m.what == "message"] == [0.4, -0.2]
+    assert {m.mistake for m in found if m.failure == "missed"} == {"0:02.5 The assistant did not say “Done.”"}
+    assert {bool(m.mistake) for m in found if not m.failure} == {False}
 
 
 @pytest.mark.parametrize(

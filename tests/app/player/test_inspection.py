@@ -57,7 +57,7 @@ def test_the_evidence_for_a_decision_is_found_on_request_and_kept_with_its_run(c
     assert {"line removed", "places swapped"} <= {change for change, *_ in decision["texts"]}
     packed = json.loads(pack_run(live.run))
     assert packed["evidence"] == first["decisions"]
-    again = explain_frame(context, batches, LiveRun.finished(live.run), SimpleNamespace(frame=2))  # type: ignore[arg-type]
+    again = explain_frame(context, batches, LiveRun.finished(live.run), SimpleNamespace(frame=2))
     assert [found["frame"] for found in again["decisions"]] == [2, 4], "without what the window keeps"
     imported = LiveRun.finished(replace(live.run, settings={"imported": {}}))
     assert "was imported, so its model" in explain_frame(context, batches, imported, event)["error"]

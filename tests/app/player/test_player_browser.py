@@ -93,6 +93,7 @@ def test_every_key_does_what_the_list_says_and_nothing_while_typing(page: Page) 
     assert [press("t")["tab"] for _ in range(4)] == ["curves", "what_if", "story", "rows"]
     page.focus("[data-tab=rows]")
     assert [press(key)["tab"] for key in ("ArrowLeft", "ArrowRight", "ArrowRight")] == ["story", "rows", "curves"]
+    assert press("%")["tab"] == "what_if"
     press("t")
     press("t")
     page.locator(".ss-row").nth(1).focus()
@@ -105,7 +106,7 @@ def test_every_key_does_what_the_list_says_and_nothing_while_typing(page: Page) 
     assert not page.locator(".ss-inspection").is_visible()
     press("?")
     assert page.locator(".ss-help:not(.ss-replace)").is_visible()
-    assert page.locator(".ss-help:not(.ss-replace) tr:has(kbd)").count() == 19
+    assert page.locator(".ss-help:not(.ss-replace) tr:has(kbd)").count() == 20
     press("Escape")
     assert not page.locator(".ss-help:not(.ss-replace)").is_visible()
 

@@ -65,7 +65,7 @@ def wire_work(
     """
     live = inputs[0]
     begun = wire(buttons.start.click, begin, None, (live, buttons), **AT_ONCE)
-    running = wire(begun.then, run, list(inputs), view, **options, show_progress="hidden")
+    running = wire(begun.success, run, list(inputs), view, **options, show_progress="hidden")
     halted = wire(buttons.cancel.click, halt, live, buttons, **AT_ONCE)
     ended = wire(halted.then, partial(cancel, cancelled), live, buttons, cancels=[running], **AT_ONCE)
     return running, ended

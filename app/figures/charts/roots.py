@@ -1,5 +1,6 @@
 """The chart of a diagnosis: the roots of a run by class, and how many failures follow from each."""
 
+import math
 from collections import Counter
 
 import plotly.graph_objects as go
@@ -54,7 +55,9 @@ def roots(results: Results, theme: Theme) -> go.Figure:
 
 def _draw_shares(diagnosis: RunDiagnosis, theme: Theme) -> go.Bar:
     shares = diagnosis.classes.values()
-    lows, highs = ([share.interval.get(end, share.share) for share in shares] for end in ("low", "high"))
+    known = [share.interval if share.interval.get("low", math.nan) >= 0 else {} for share in shares]  # nan of one video
+    pairs = list(zip(shares, known, strict=True))
+    lows, highs = ([ends.get(end, share.share) for share, ends in pairs] for end in ("low", "high"))
     return go.Bar(
         x=[share.share for share in shares],
         y=[plain(name) for name in diagnosis.classes],

@@ -8,10 +8,13 @@ from pathlib import Path
 import pytest
 
 from stepscope.app.core.batch_context import BatchContext
+from stepscope.app.figures.charts.roots import roots
+from stepscope.app.player.component import pack_chart
 from stepscope.app.player.explaining import RUN, VIDEO, ExplainForm, explain_run, show_cost
 from stepscope.app.player.opening import read_saved
 from stepscope.app.window.context import AppContext
 from stepscope.app.window.live_run import Cancellable, LiveRun
+from stepscope.eval.reports.table_files import read_results
 from tests.support.data.batches import copies, load_letters, write_split
 from tests.support.pages.batch_tab import make_batches, start, wait_for
 
@@ -55,6 +58,7 @@ def test_a_video_is_explained_in_its_folder_and_its_reasons_are_shown_at_once(
     ] == ["v0"]
     assert json.loads(last.player)["roots"]
     assert "placebo" in last.progress
+    assert pack_chart(lambda theme: roots(read_results(batches.runs / "a"), theme), revision="")
     live.is_cancelled = True
     *_, last = explain_run(context, batches, Cancellable(), live, form())
     assert "player" not in vars(last), "the window shows another run by now"

@@ -90,9 +90,10 @@ def test_every_key_does_what_the_list_says_and_nothing_while_typing(page: Page) 
     press("+")
     assert press("0")["view"] == {"start": 0, "end": 10}
     assert [press("c")["captions"] for _ in range(3)] == ["model", "reference", "off"]
-    assert [press("t")["tab"] for _ in range(3)] == ["curves", "story", "rows"]
+    assert [press("t")["tab"] for _ in range(4)] == ["curves", "what_if", "story", "rows"]
     page.focus("[data-tab=rows]")
     assert [press(key)["tab"] for key in ("ArrowLeft", "ArrowRight", "ArrowRight")] == ["story", "rows", "curves"]
+    assert press("%")["tab"] == "what_if"
     press("t")
     press("t")
     page.locator(".ss-row").nth(1).focus()

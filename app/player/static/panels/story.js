@@ -118,7 +118,7 @@ function saveStory() {
 
 export function mountStory(player) {
   for (const name of ["[data-tab=what_if]", "[data-tab=story]", "[data-do=addMoment]"])
-    player.root.querySelector(name).hidden = false;
+    player.root.querySelector(name).hidden = !player.settings.can_run;
   player.listen(window, "storage", ({ key }) => {
     if (key === "stepscope:story" && player.tab === "story") drawStory(player);
   });

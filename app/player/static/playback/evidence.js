@@ -19,7 +19,8 @@ export function evidenceAt({ evidence = [] }, frame) {
 export function evidenceButton(player, frame) {
   const { data, receiver, settings } = player,
     isStreaming = receiver.run?.data === data;
-  if (!settings.can_run || settings.hint || player.isForeignRun || isStreaming || !data.times.length) return null;
+  if (!settings.can_run || settings.hint || player.isForeignRun || isStreaming || !data.model || !data.times.length)
+    return null;
   const ask = () => {
     player.trigger("explain_frame", { frame });
     setStatus(player, `Finding the evidence for the decision at ${clockText(timeOf(data, frame))}…`);

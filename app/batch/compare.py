@@ -268,7 +268,7 @@ def _make_turns_table() -> Any:
         interactive=False,
         max_height=260,
         label="Reference turns: click a row to open both runs in the player. A redundant message belongs to none",
-        column_widths=["20%", "10%", "12%", "12%", "46%"],
+        column_widths=["22%", "14%", "14%", "17%", "33%"],
         wrap=True,
         elem_id="turns",
     )

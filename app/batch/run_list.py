@@ -35,7 +35,6 @@ class RunListForm:
     """Which runs are listed, with which scores."""
 
     query: Any
-    only: Any
     metrics: Any
     archived: Any
     metric: Any
@@ -61,12 +60,8 @@ def show_list(batches: BatchContext, form: RunListForm) -> Updates:
     """Show the runs that a search finds, with their scores, and a chart of one score over time."""
     folders = {name: batches.folder(name) for name in batches.visible_runs()}
     runs = list_runs({name: path for name, path in folders.items() if (path / "run.json").is_file()})
-    labels = [f'group:"{run.notes.group}"' for run in runs if run.notes.group]
-    labels += [f'tag:"{tag}"' for run in runs for tag in run.notes.tags]
-    choices = [(label.replace('"', "").replace(":", ": ", 1), label) for label in sorted(set(labels))]
-    chosen = [label for label in form.only or () if label in labels]
     try:
-        found = filter_runs(runs, " ".join([form.query or "", *chosen]))
+        found = filter_runs(runs, form.query or "")
     except ValueError as error:
         return Updates(said=status_line(as_sentence(error), is_problem=True))
     shown = [run for run in found if form.archived or not run.notes.archived]
@@ -83,7 +78,6 @@ def show_list(batches: BatchContext, form: RunListForm) -> Updates:
     has_history = sum(metric in run.scores for run in shown) > 1
     return Updates(
         said=status_line(said, is_problem=bool(problems)),
-        only=gr.Dropdown(choices=choices, value=chosen, multiselect=True),
         table=_table(shown, form.metrics),
         chart=pack_chart(partial(draw_history, shown, metric), revision=metric) if has_history else "",
     )
@@ -209,12 +203,11 @@ def make_run_list_panel(batches: BatchContext, *, runs: Any, metrics: Any, here:
     with gr.Row():
         query = gr.Textbox(
             label="Search runs",
-            placeholder="words, tag:baseline, seed:3, -word",
+            placeholder="words, tag:baseline, group:lr, seed:3, -word",
             max_lines=1,
             scale=3,
             elem_id="runs_query",
         )
-        only = gr.Dropdown([], label="Only", multiselect=True, interactive=True, scale=3, elem_id="runs_only")
         archived = gr.Checkbox(label="Archived too", scale=0, min_width=160, elem_id="runs_archived")
     metrics.render()
     said = make_status_line("runs_said")
@@ -226,9 +219,9 @@ def make_run_list_panel(batches: BatchContext, *, runs: Any, metrics: Any, here:
         metrics.choices, value=FIRST_METRICS[0], label="Score over time", interactive=True, elem_id="runs_metric"
     )
     chart = make_chart("chart_runs", hint="Click a point to show its run")
-    form = RunListForm(query=query, only=only, metrics=metrics, archived=archived, metric=metric)
-    view = {"said": said, "only": only, "table": table, "chart": chart}
-    changes = [here.select, query.submit, query.blur, *(one.input for one in (only, metrics, archived, metric))]
+    form = RunListForm(query=query, metrics=metrics, archived=archived, metric=metric)
+    view = {"said": said, "table": table, "chart": chart}
+    changes = [here.select, query.submit, query.blur, *(one.input for one in (metrics, archived, metric))]
     for event in (partial(gr.on, changes), saved.then):
         wire(event, partial(show_list, batches), form, view, **LATEST)
 

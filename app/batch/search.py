@@ -102,37 +102,20 @@ class SearchBoxes(NamedTuple):
     """The inputs of the search, and the dropdown that adds a term."""
 
     query: Any
-    scope: Any
     terms: Any
+    scope: Any
 
 
 def make_search_boxes() -> SearchBoxes:
-    """Lay out the search in the present row."""
+    """Lay out the search in a row."""
+    hint = "Search: words, failure:missed, cause:swap, delay>2, -word … then Enter"
+    bare: dict[str, Any] = {"container": False, "show_label": False, "min_width": 110}
     with gr.Row(elem_id="search_row"):
-        query = gr.Textbox(
-            label="Search videos",
-            placeholder="Search: words, failure:missed, cause:swap, delay>2, -word … then Enter",
-            container=False,
-            show_label=False,
-            max_lines=1,
-            scale=4,
-            min_width=200,
-            elem_id="search",
+        return SearchBoxes(
+            gr.Textbox(label="Search videos", placeholder=hint, max_lines=1, scale=4, elem_id="search", **bare),
+            gr.Dropdown([], label="Add a term", scale=1, elem_id="search_terms", **bare),
+            gr.Dropdown([THIS_RUN, ALL_RUNS], value=THIS_RUN, label="In", scale=1, elem_id="search_in", **bare),
         )
-        terms = gr.Dropdown(
-            [], label="Add a term", container=False, show_label=False, scale=1, min_width=110, elem_id="search_terms"
-        )
-        scope = gr.Dropdown(
-            [THIS_RUN, ALL_RUNS],
-            value=THIS_RUN,
-            label="Search in",
-            container=False,
-            show_label=False,
-            scale=1,
-            min_width=110,
-            elem_id="search_in",
-        )
-    return SearchBoxes(query, scope, terms)
 
 
 def wire_search(

@@ -219,15 +219,8 @@ def _slices_path(batches: BatchContext, name: str | None) -> Path | None:
 def make_slice_panel(context: AppContext, batches: BatchContext, *, selection: Selection) -> None:
     """Lay out and wire what can be done with the chosen videos: keep them as a slice, and score them separately."""
     with gr.Row(elem_id="slices"):
-        called = gr.Textbox(
-            placeholder="name of a slice",
-            label="Name of a slice",
-            show_label=False,
-            container=False,
-            max_lines=1,
-            min_width=120,
-            elem_id="slice_name",
-        )
+        bare: dict[str, Any] = {"show_label": False, "container": False, "max_lines": 1, "min_width": 120}
+        called = gr.Textbox(label="Name of a slice", placeholder="name of a slice", elem_id="slice_name", **bare)
         save = gr.Button("Save videos as slice", size="sm", scale=0, min_width=150, elem_id="save_slice")
         score = gr.Button("Score them separately", size="sm", scale=0, min_width=150, elem_id="score_slice")
     result = gr.HTML(elem_id="slice_scores", padding=False)

@@ -97,7 +97,7 @@ def make_batch_tab(
                     make_compare_panel(context, batches, here=tab, batch=shown, **of_run)
                 with make_tab("Leaderboard") as tab:
                     opened = make_leaderboard_panel(context, batches, runs=runs, views=views, here=tab)
-                with make_tab("Runs") as tab:
+                with make_tab("Over time", tab_id="Runs") as tab:
                     listed = make_run_list_panel(batches, runs=runs, metrics=scores, here=tab)
                 with make_tab("Training") as tab:
                     make_training_panel(context, batches, here=tab, batch_tab=here, elsewhere=elsewhere)

@@ -63,7 +63,7 @@ def show(batches: BatchContext, selection: Selection, *, problem: str = "") -> U
         gone = replace(selection, run=None)
         rows = pack_runs(batches, gone, ("", False), ())
         videos, _ = pack_videos(batches, gone, (), Found(), "Choose a run, or start one.")
-        return Updates(rows=rows, videos=videos, hits=None, corpus="", origin="", shown=ShownRun())
+        return Updates(rows=rows, videos=videos, hits=None, corpus="", origin="", shown=_shown_run(batches, selection))
     last = batches.jobs.find(name)
     job = None if last is not None and last.state == "refused" else last  # a refused job has not changed the folder
     results = _results(batches, name, job)
@@ -121,10 +121,13 @@ def _is_recorded(batches: BatchContext, name: str) -> bool:
 
 
 def _shown_run(batches: BatchContext, selection: Selection) -> ShownRun:
-    name, jobs = selection.run, batches.jobs.all()
+    name, jobs = selection.run or None, batches.jobs.all()
     job = batches.jobs.find(name) if name else None
     states = tuple((one.name, one.state) for one in jobs)
-    chosen = replace(selection, scores=tuple(selection.scores or ()))  # a state is hashed
+    texts = {
+        part: getattr(selection, part) or "" for part in ("query", "other")
+    }  # a new window has None or an empty text
+    chosen = replace(selection, run=name, scores=tuple(selection.scores or ()), **texts)  # a state is hashed
     return ShownRun(name=name, states=states, num_rows=len(job.rows) if job else 0, selection=chosen)
 
 

@@ -36,7 +36,7 @@ def pack_runs(batches: BatchContext, selection: Selection, status: tuple[str, bo
         rows.append(
             {
                 "name": name,
-                "about": f"{run.settings.get('split', '')} {run.origin}".strip() if run else "",
+                "about": " · ".join(filter(None, (run.settings.get("split"), run.origin))) if run else "",
                 "note": run.notes.note if run else "",
                 "tags": run.notes.tags if run else (),
                 "scores": [

@@ -3,14 +3,13 @@
 import { countUpTo } from "../state/data.js";
 import { createNode } from "./dom.js";
 
-const MAX_ROWS = 240; // in the page at once
 const MARGIN_ROWS = 60; // kept ready above and below the view
 const DEFAULT_ROW_HEIGHT = 26; // of a row that was never drawn, in pixels
 
 export class WindowedList {
-  // drawRow(number) returns the box of a row.
-  constructor(panel, drawRow) {
-    Object.assign(this, { panel, drawRow, length: 0, first: 0, boxes: [] });
+  // drawRow(number) returns the box of a row; at most `maxRows` are in the page at once.
+  constructor(panel, drawRow, maxRows = 240) {
+    Object.assign(this, { panel, drawRow, maxRows, length: 0, first: 0, boxes: [] });
     [this.above, this.below] = [createNode("div"), createNode("div")];
     panel.style.overflowAnchor = "none"; // `anchored` replaces it
     panel.addEventListener("scroll", () => this.follow(), { passive: true });
@@ -33,7 +32,7 @@ export class WindowedList {
 
   // Adds a row to the page if it is missing; returns its element.
   bring(number) {
-    if (!this.boxOf(number)) this.moveTo(number - MAX_ROWS / 2);
+    if (!this.boxOf(number)) this.moveTo(number - this.maxRows / 2);
     return this.boxOf(number);
   }
 
@@ -41,11 +40,11 @@ export class WindowedList {
     this.length += 1;
     const isAbove = number < this.first;
     if (isAbove) this.first += 1;
-    else if (number < this.end || (number === this.end && this.boxes.length < MAX_ROWS)) {
+    else if (number < this.end || (number === this.end && this.boxes.length < this.maxRows)) {
       const box = this.drawRow(number);
       (this.boxOf(number) ?? this.below).before(box);
       this.boxes.splice(number - this.first, 0, box);
-      if (this.boxes.length > MAX_ROWS) this.boxes.pop().remove();
+      if (this.boxes.length > this.maxRows) this.boxes.pop().remove();
     }
     for (let later = Math.max(this.first, isAbove ? 0 : number); later < this.end; later += 1)
       this.name(this.boxOf(later), later);
@@ -63,8 +62,8 @@ export class WindowedList {
 
   // Renders the rows from about `first`.
   moveTo(first) {
-    const from = Math.max(0, Math.min(first, this.length - MAX_ROWS)),
-      end = Math.min(this.length, from + MAX_ROWS);
+    const from = Math.max(0, Math.min(first, this.length - this.maxRows)),
+      end = Math.min(this.length, from + this.maxRows);
     const kept = new Map(this.boxes.map((box, at) => [this.first + at, box]));
     this.measure();
     for (const [number, box] of kept) if (number < from || number >= end) box.remove();
@@ -104,14 +103,14 @@ export class WindowedList {
   }
 
   follow() {
-    if (this.length <= MAX_ROWS) return;
+    if (this.length <= this.maxRows) return;
     const first = this.firstInView(),
       last = first + this.panel.clientHeight / this.height;
     const isNear =
       (first - this.first < MARGIN_ROWS / 2 && this.first > 0) ||
       (this.end - last < MARGIN_ROWS / 2 && this.end < this.length);
     if (!isNear) return;
-    const move = () => this.moveTo(Math.round((first + last - MAX_ROWS) / 2));
+    const move = () => this.moveTo(Math.round((first + last - this.maxRows) / 2));
     if (this.boxOf(Math.floor(first))) return this.anchored(move);
     move();
     const box = this.boxOf(Math.min(this.length - 1, Math.max(0, Math.floor(first))));

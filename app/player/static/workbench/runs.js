@@ -36,7 +36,8 @@ class RunRows {
     this.words.hidden = runs.length < 8;
     this.head.replaceChildren(...columns.map((label) => createNode("span", "", label)));
     this.rows.replaceChildren(...runs.filter(isFound).map((run) => this.drawRow(run)));
-    if (!runs.length) this.rows.append(createNode("p", "wb-dim", "No runs yet. Choose a split and press Start."));
+    if (!runs.length)
+      this.rows.append(createNode("p", "wb-dim", "No runs yet. Choose a split and press Start.", { role: "listitem" }));
     if (focus) this.rows.querySelector(`[data-key="${CSS.escape(focus)}"]`)?.focus();
     if (shown === this.shown) return;
     this.shown = shown;

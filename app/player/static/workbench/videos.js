@@ -4,6 +4,7 @@ import { createButton, createNode } from "../dom/dom.js";
 import { WindowedList } from "../dom/windowed_list.js";
 
 const PICTURE_DELAY_MS = 150; // rows that only scroll past load no picture
+const MAX_ROWS = 90; // a few are drawn at a time while the list scrolls
 const MAX_HITS = 3; // of a row; the strip has all
 const MAX_MARKS = 120; // per strip, which is a few hundred pixels wide
 
@@ -17,7 +18,7 @@ class VideoRows {
     this.panel = createNode("div", "wb-rows", "", { role: "list" });
     this.panel.addEventListener("keydown", (event) => this.move(event));
     this.box.append(this.said, this.head, this.panel);
-    this.rows = new WindowedList(this.panel, (number) => this.drawRow(this.list.videos[number]));
+    this.rows = new WindowedList(this.panel, (number) => this.drawRow(this.list.videos[number]), MAX_ROWS);
     this.seen = new IntersectionObserver((entries) => entries.forEach((entry) => this.awaitPicture(entry)), {
       root: this.panel,
     });

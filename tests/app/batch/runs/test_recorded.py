@@ -61,6 +61,7 @@ def test_the_tab_opens_the_newest_run_with_scores(batches: BatchContext) -> None
     request: Any = SimpleNamespace(query_params={})
     nothing = handlers.enter(batches, select(None), request)
     assert (nothing.runs, json.loads(nothing.rows)["runs"], shown_videos(nothing)) == ("", [], [])
+    assert handlers.tick(batches, nothing.shown, select("")) == Updates()
     score_toy(batches, "scored")
     unscored = score_toy(batches, "unscored")
     metrics = load_json((unscored / "metrics.json").read_text(encoding="utf-8"))

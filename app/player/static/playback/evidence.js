@@ -76,7 +76,8 @@ export function drawPatches(player) {
     values = patches?.frame === player.shownFrame && patches.series[player.shown.evidence];
   host?.querySelector(".ss-patches")?.remove();
   const { videoWidth: width, videoHeight: height } = player.video.video ?? {};
-  if (!host || !values || !width) return;
+  if (!host || !values) return;
+  if (!width) return player.video.video?.addEventListener("loadedmetadata", () => drawPatches(player), { once: true });
   const svg = document.createElementNS(SVG, "svg");
   svg.setAttribute("class", "ss-patches");
   svg.setAttribute("viewBox", `0 0 ${width} ${height}`); // with bars at its sides, as the video has them

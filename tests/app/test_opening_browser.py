@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Page, expect
+from playwright.sync_api import Browser, BrowserContext, Page, Route, expect
 
 from tests.support.pages.browser import NEEDS_CHROMIUM, OPENED, WATCH, inspect, run, serve, wait_for_status
 from tests.support.paths import ASSETS
@@ -126,8 +126,13 @@ def test_a_reload_returns_to_the_failure_and_the_example_is_an_upload(page: Page
     end_tour(page)
     selected = inspect(page)["event"]["key"]
     page.wait_for_function("(key) => new URLSearchParams(location.search).get('event') === key", arg=selected)
-    link = page.url
+    link, held = page.url, list[Route]()
+    page.route("**/queue/join*", lambda route: held.append(route))  # playwright takes no method of a list
     page.reload()
+    expect(page.locator("#player .ss-empty")).to_have_text("Opening robot-hard...")
+    for route in held:
+        route.continue_()
+    page.unroute_all()
     wait_for_status(page, "^robot-hard, 0:46, with its saved run. Press Run to stream it again.$")
     page.wait_for_function("document.querySelector('.ss').inspect().event && document.querySelector('.ss-failure')")
     assert inspect(page)["time"] == pytest.approx(9.5, abs=0.01)

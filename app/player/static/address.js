@@ -29,6 +29,11 @@ export function receive(player, text) {
   updateAddress(player, true);
 }
 
+// What the page opens, until the server has sent it; then an empty text.
+export function nameOpening(player) {
+  return player.props.value ? "" : `Opening ${showTurns(readAddress().video ?? "a recorded run")}...`;
+}
+
 function videoOf(place) {
   return place.upload ?? place.video ?? null;
 }

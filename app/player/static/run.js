@@ -2,7 +2,7 @@
 
 import { drawKinds, drawListPlace, drawOnlyKind, LIST_NOUNS } from "./playback/failure_stops.js";
 import { updateSound } from "./lanes/sound.js";
-import { isLinkAtStart, openLinkedMoment, takeLinkedEvent, takeLinkedScoring } from "./address.js";
+import { isLinkAtStart, nameOpening, openLinkedMoment, takeLinkedEvent, takeLinkedScoring } from "./address.js";
 import { layout, requestPaint, reveal, setView, updateCounts } from "./timeline/chart.js";
 import { clockText, referenceWord } from "./state/data.js";
 import { createButton, createNode, focusedInput, setStatus, showTurns } from "./dom/dom.js";
@@ -19,6 +19,8 @@ import { setReviewing } from "./review/review.js";
 import { sendWaiting } from "./review/sync.js";
 import { offerTour } from "./panels/tour.js";
 import { settleThresholds } from "./playback/threshold_moves.js";
+
+const NO_RUN = "Press Run: responses, updates and step states appear here, in time with the video.";
 
 // Shows another run, or the first part of a streaming run; null for none.
 export function showRun(player, next) {
@@ -46,9 +48,7 @@ function setRun(player, next, isSame) {
   player.video.refresh();
   player.data = next;
   player.root.classList.toggle("ss-has-run", Boolean(next));
-  player.find("empty").textContent = next
-    ? ""
-    : (player.settings.hint ?? "Press Run: responses, updates and step states appear here, in time with the video.");
+  player.find("empty").textContent = next ? "" : (player.settings.hint ?? (nameOpening(player) || NO_RUN));
   settleThresholds(player);
   showChanges(player, next);
   markForeignRun(player);
@@ -150,9 +150,9 @@ export function mountRun(player) {
   player.listen(document, "click", ask, { capture: true });
 }
 
-// Folds the form of a run away while there is a run to study.
+// Folds the form of a run away while there is a run to study, or one that opens.
 function announceStudied(player) {
-  const form = player.data && !player.data.isReferenceAlone ? "folded" : "open";
+  const form = nameOpening(player) || (player.data && !player.data.isReferenceAlone) ? "folded" : "open";
   if (!player.settings.hint) document.dispatchEvent(new CustomEvent("stepscope:studied", { detail: { form } }));
 }
 

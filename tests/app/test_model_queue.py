@@ -7,6 +7,7 @@ from typing import Any, cast
 import gradio as gr
 import pytest
 
+from stepscope.app.batch.runs.handlers import ShownRun
 from stepscope.app.controls.widgets import MODEL_QUEUE
 from stepscope.app.player import handlers, opening, reruns
 from stepscope.app.player.questions import ask_in_run
@@ -81,5 +82,5 @@ def test_refused_work_does_not_enter_it(context: AppContext) -> None:
 def test_what_a_window_shows_is_the_last_output_of_a_poll(page: gr.Blocks) -> None:
     polls = [function for function in page.fns.values() if any(event == "tick" for _, event in function.targets)]
     poll = max(polls, key=lambda function: len(function.outputs))
-    states = [isinstance(output, gr.State) for output in poll.outputs]
-    assert states == [False] * (len(states) - 1) + [True], "else an older reply could come after it"
+    shown = [isinstance(output, gr.State) and isinstance(output.value, ShownRun) for output in poll.outputs]
+    assert shown == [False] * (len(shown) - 1) + [True], "else an older reply could come after it"

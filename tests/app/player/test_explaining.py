@@ -86,7 +86,7 @@ def test_a_cancelled_diagnosis_continues_where_it_ended(
     assert len(kept) == 1
     *_, last = explain_run(context, batches, Cancellable(), live, form(RUN))
     assert json.loads(file.read_text())["videos"][0] == kept[0]
-    assert "in 2 videos." in last.progress
+    assert "videos: 2." in last.progress
 
 
 def test_only_runs_in_a_folder_of_their_own_are_explained(batches: BatchContext, live: LiveRun) -> None:

@@ -106,7 +106,7 @@ def test_every_key_does_what_the_list_says_and_nothing_while_typing(page: Page) 
     assert not page.locator(".ss-inspection").is_visible()
     press("?")
     assert page.locator(".ss-help:not(.ss-replace)").is_visible()
-    assert page.locator(".ss-help:not(.ss-replace) tr:has(kbd)").count() == 20
+    assert page.locator(".ss-help:not(.ss-replace) tr:has(kbd)").count() == 21
     press("Escape")
     assert not page.locator(".ss-help:not(.ss-replace)").is_visible()
 

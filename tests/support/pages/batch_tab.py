@@ -12,7 +12,6 @@ from stepscope.app.batch.new_run import start as new_run
 from stepscope.app.batch.new_run.form import NewRunForm
 from stepscope.app.batch.selection import Selection
 from stepscope.app.controls.widgets import Updates
-from stepscope.app.core import job_queue
 from stepscope.app.core.batch_context import BatchContext
 from stepscope.app.core.job_queue import Job, JobQueue
 from stepscope.app.core.videos import read_splits
@@ -89,5 +88,5 @@ def endless(monkeypatch: pytest.MonkeyPatch, progress: Progress = ONE_FRAME_A_SE
             yield progress
             time.sleep(0.01)
 
-    monkeypatch.setattr(job_queue, "run_batch", run_batch)
+    monkeypatch.setattr("stepscope.eval.runs.batch.run_batch", run_batch)
     return go_on

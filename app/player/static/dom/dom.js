@@ -1,6 +1,7 @@
 // Elements of the page: making them, the status line, the focus, and the pointer. Texts enter as text only.
 
 import { writeSetting } from "../state/settings.js";
+import { sentenceOf } from "../state/stops.js";
 
 // Returns a text for showing: marks that turn the order of what follows, such as U+202E, are written as escapes.
 export function showTurns(text) {
@@ -41,7 +42,15 @@ export function createQuote(who, text) {
 
 // Sets the status line. A message about failures or events is cleared when a new judgement arrives.
 export function setStatus(player, words, isOfJudgement = false) {
-  player.find("said").textContent = showTurns(words);
+  const stop = isOfJudgement ? player.data?.stops?.[player.stopIndex] : null,
+    sentence = stop ? ` · ${sentenceOf(player, stop)}` : "",
+    at = sentence ? words.indexOf(sentence) : -1,
+    end = at + sentence.length,
+    said = player.find("said");
+  if (at < 0) said.textContent = showTurns(words);
+  else
+    // the card says it, too, where that is in view
+    said.replaceChildren(words.slice(0, at), createNode("span", "ss-told", showTurns(sentence)), words.slice(end));
   player.isStatusOfJudgement = isOfJudgement;
 }
 

@@ -26,7 +26,7 @@ export function evidenceButton(player, frame) {
     setStatus(player, `Finding the evidence for the decision at ${clockText(timeOf(data, frame))}…`);
   };
   const title = "Which pictures and lines of the prompt move the model's decision at this frame, beside baselines";
-  return createButton("", "evidence", ask, { title });
+  return createButton("", "find evidence", ask, { title });
 }
 
 export function receiveEvidence(player, { run, decisions, error }) {

@@ -31,7 +31,8 @@ export function receive(player, text) {
 
 // What the page opens, until the server has sent it; then an empty text.
 export function nameOpening(player) {
-  return player.props.value ? "" : `Opening ${showTurns(readAddress().video ?? "a recorded run")}...`;
+  player.address.isOpen ||= Boolean(player.props.value);
+  return player.address.isOpen ? "" : `Opening ${showTurns(readAddress().video ?? "a recorded run")}...`;
 }
 
 function videoOf(place) {

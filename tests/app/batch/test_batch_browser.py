@@ -146,6 +146,7 @@ def test_points_of_charts_filter_videos_and_set_thresholds(page: Page) -> None:
     page.locator("#videos .wb-moment").first.wait_for()
     page.get_by_role("tab", name="Thresholds").click()
     page.wait_for_selector("#heat .main-svg[role=img]")
+    page.locator("#heat .nsewdrag").hover(position={"x": 15, "y": 15})  # once it is at rest
     box = page.locator("#heat .nsewdrag").bounding_box()
     assert box is not None
     click_chart(

@@ -1,7 +1,11 @@
 """Folders of tiny random image-text models, in the layout that the hub publishes."""
 
+import atexit
 import json
+from functools import cache
 from pathlib import Path
+from shutil import copytree, rmtree
+from tempfile import mkdtemp
 from typing import Any, Final
 
 import torch
@@ -106,6 +110,13 @@ IMAGE_TOKENS: Final = {
 
 def write_hub(folder: Path, model_type: str, *, seed: int = 0) -> Path:
     """Write a folder with a random model of a type."""
+    return Path(copytree(_make_hub(model_type, seed), folder, dirs_exist_ok=True))
+
+
+@cache  # for all tests of a process
+def _make_hub(model_type: str, seed: int) -> str:
+    folder = Path(mkdtemp(prefix="stepscope-hub-"))
+    atexit.register(rmtree, folder, ignore_errors=True)
     tokenizer = _make_tokenizer(model_type)
     ids = {token: int(tokenizer.convert_tokens_to_ids(token)) for token in _SPECIAL}
     values = _config(model_type, ids, vocab_size=len(tokenizer))
@@ -116,12 +127,11 @@ def write_hub(folder: Path, model_type: str, *, seed: int = 0) -> Path:
         for parameter in model.parameters():
             if parameter.dim() > 1:
                 parameter.mul_(3)  # so that texts and answers differ from frame to frame
-    folder.mkdir(parents=True, exist_ok=True)
     model.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     preprocessor = {"image_mean": [0.48, 0.46, 0.41], "image_std": [0.27, 0.26, 0.28], "rescale_factor": 1 / 255}
     (folder / "preprocessor_config.json").write_text(json.dumps(preprocessor))
-    return folder
+    return str(folder)
 
 
 def _make_tokenizer(model_type: str) -> PreTrainedTokenizerFast:

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Sequence
+from functools import cache
 from typing import Final, Literal
 
 from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
@@ -20,7 +21,7 @@ def make_spaced_tokenizer(
     kind: Kind, *, special: Sequence[str] = (), template: str = "", adds_bos: bool = True
 ) -> PreTrainedTokenizerFast:
     """Return a BPE tokenizer in which ``special`` are special tokens, behind ``<unk>``, ``<s>`` and ``</s>``."""
-    tokenizer = _train_bytes() if kind == "byte-level" else _train_pieces(kind)
+    tokenizer = Tokenizer.from_str(_train(kind))
     tokenizer.add_special_tokens([AddedToken(token, normalized=False) for token in (*_SPECIAL, *special)])
     if adds_bos:
         pair = ("<s>", tokenizer.get_vocab()["<s>"])
@@ -33,6 +34,11 @@ def make_spaced_tokenizer(
         additional_special_tokens=list(special),
         chat_template=template or None,
     )
+
+
+@cache  # takes a second beside other work
+def _train(kind: Kind) -> str:
+    return str((_train_bytes() if kind == "byte-level" else _train_pieces(kind)).to_str())
 
 
 def _train_bytes() -> Tokenizer:

@@ -132,6 +132,7 @@ class Address {
     this.lastWriteMs = 0;
     this.awaited = null; // the page's tab and view that the server opens, until they are drawn
     this.isAnswered = false; // whether the server's first value was received
+    this.isOpen = false; // whether it was a run, or a video without one
     this.wholeRun = null; // the run in the address that was shown last, not streaming: Back returns to it
     this.isCompareShown = false; // whether a second run was shown
     this.isLeaving = false; // whether Back reloads the page: an address written now would drop those of Forward

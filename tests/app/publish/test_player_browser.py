@@ -180,7 +180,7 @@ def test_a_moment_of_a_story_plays_up_to_it_and_stops_with_its_explanation(
         page.evaluate(
             "(busy_s) => { const end = performance.now() + 1000 * busy_s; while (performance.now() < end); }", busy_s
         )
-        page.wait_for_function("() => document.querySelector('.ss').inspect().isPaused")
+        page.wait_for_function("() => document.querySelector('.ss').inspect().isPaused", timeout=30_000)
         seen = inspect(page)
         assert seen["time"] == pytest.approx(row["t"], abs=0.02)
         assert seen["event"]["key"] == row["event"] == link_of(page)["event"]

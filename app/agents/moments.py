@@ -69,6 +69,11 @@ def compare_states(sample: Sample, output: FrameOutput) -> list[str]:
     return [f"{id}: {own[id]}" + (f", reference {expected[id]}" if expected[id] != own[id] else "") for id in ids]
 
 
+def describe_turn(output: FrameOutput) -> str:
+    """Return the turn of a frame as one text."""
+    return "; ".join((*output.updates, output.response or "silent"))
+
+
 def list_tags(split: Split) -> list[str]:
     """Return the tags and causes of the vocabulary of a split."""
     found = read_vocabulary(split.path)

@@ -5,7 +5,8 @@ message or the name of a step, is only in values of that JSON.
 """
 
 import inspect
-from collections.abc import Callable, Mapping
+import math
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar, get_type_hints
 
@@ -97,6 +98,14 @@ def call_tool(target: Any, name: str, arguments: Mapping[str, Any]) -> Reply:
         return Reply(text=as_sentence(f"{'.'.join(map(str, first['loc']))[:80]}: {first['msg']}"), is_error=True)
     except (EngineError, ValueError, OSError) as error:
         return Reply(text=as_sentence(error), is_error=True)
+
+
+def cut_page(rows: Sequence[Any], page: int, size: int) -> tuple[Sequence[Any], dict[str, int]]:
+    """Return the rows of a page, and its number if there are several. Raises ``ValueError`` after the last page."""
+    number = max(math.ceil(len(rows) / size), 1)
+    if page > number:
+        raise ValueError(f"the last page is {number}; got {page}")
+    return rows[(page - 1) * size : page * size], {"page": page, "pages": number} if number > 1 else {}
 
 
 def pack_reply(result: Mapping[str, Any]) -> Reply:

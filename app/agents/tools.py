@@ -4,7 +4,6 @@ Their docstrings tell a model when to use them. Results are plain values, which 
 into the page. They are made of what the page and the command line use.
 """
 
-import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, replace
@@ -16,7 +15,7 @@ import numpy as np
 from pydantic import Field
 
 from stepscope.app.agents import moments
-from stepscope.app.agents.table import Picture, tool
+from stepscope.app.agents.table import Picture, cut_page, tool
 from stepscope.app.agents.workspace import Caller, Workspace, open_workspace
 from stepscope.app.core.results import WORST_FIRST, VideoFilter, choose_rows, score_groups
 from stepscope.app.core.run import Kept, Run, analyze_run
@@ -60,7 +59,6 @@ ROOTS_COST: Final = 2.3
 _PICTURE_SIDE: Final = 640
 _MAX_CHANGES_CHARS: Final = 4_000
 _CHANGEABLE: Final = {"speak_threshold", "update_threshold", "context_strategy", "system_prompt"}
-_MAX_EVIDENCE_TOKENS: Final = 20_000
 _MAX_SHOWN: Final = 40
 _MAIN_SCORES: Final = ("num_failures", "F1", "dst_f1", "dst_joint_goal_accuracy")
 _COLUMNS: Final = ["video_id", "time_s", "what", "failure", "text", "reference", "step", "probability"]
@@ -96,7 +94,7 @@ class Tools:
     ) -> Result:  # fmt: skip
         """List the runs that can be read, the newest first, with their model, main scores and notes. Begin here."""
         folders = {name: self._workspace.batches.folder(name) for name in self._workspace.list_names()}
-        shown, pages = _cut_page(filter_runs(list_runs(folders), query), page, 20)
+        shown, pages = cut_page(filter_runs(list_runs(folders), query), page, 20)
         runs = []
         for one in shown:
             scores = {name: one.scores.get(name) for name in _MAIN_SCORES}
@@ -109,7 +107,7 @@ class Tools:
         """Read the scores of a run with 95 % intervals and protocol, failures by kind, and the videos, worst first."""
         folder = self._workspace.find_run(run)
         (listed,), results = list_runs({run: folder.path}), read_results(folder.path)
-        rows, pages = _cut_page(choose_rows(results.rows, VideoFilter(WORST_FIRST[NUM_FAILURES])), page, 25)
+        rows, pages = cut_page(choose_rows(results.rows, VideoFilter(WORST_FIRST[NUM_FAILURES])), page, 25)
         scored = [row for row in results.rows if not row["error"]]
         diagnosis = results.diagnosis
         is_current = diagnosis is not None and not diagnosis.explain_changed(folder.settings() or {})
@@ -138,7 +136,7 @@ class Tools:
         """
         found = self._search([run], f"failure:any {query}")
         mistakes = list(moments.list_mistakes(found.itertuples()))
-        shown, pages = _cut_page(mistakes, page, PAGE)
+        shown, pages = cut_page(mistakes, page, PAGE)
         by_video = {
             video_id: [[one.time_s, one.sentence, *filter(None, (one.cause, one.origin))] for one in group]
             for video_id, group in groupby(shown, key=lambda one: one.video_id)
@@ -153,7 +151,7 @@ class Tools:
         folder = self._workspace.batches.folder
         scored = [name for name in self._workspace.list_names() if (folder(name) / "moments.csv").is_file()]
         found = self._search([run] if run else scored, query)
-        rows, pages = _cut_page(found[[*_COLUMNS, *(() if run else ["run"])]].to_dict("records"), page, _MAX_SHOWN)
+        rows, pages = cut_page(found[[*_COLUMNS, *(() if run else ["run"])]].to_dict("records"), page, _MAX_SHOWN)
         return {"found": describe_hits(found), "moments": rows, **pages}
 
     @tool(runs_model=True)
@@ -261,11 +259,12 @@ class Tools:
             branch = recording.branch(make_branch(changes, task=task, **of_run))
             outputs = list(branch.run())
         pairs = list(zip(plain, outputs, strict=True))
-        differing = [(a, b) for a, b in pairs if _turn(a) != _turn(b)]
+        turns = [(a.time_s, moments.describe_turn(a), moments.describe_turn(b)) for a, b in pairs]
+        differing = [[time_s, "was", was, "is", now] for time_s, was, now in turns if was != now]
         found: Result = {
             "frames with another turn": len(differing),
             "frames with another state": sum(a.dst_state != b.dst_state for a, b in pairs),
-            "turns": [[a.time_s, "was", _turn(a), "is", _turn(b)] for a, b in differing[:_MAX_SHOWN]],
+            "turns": differing[:_MAX_SHOWN],
         }
         if branch.task.steps == task.steps:
             before, after = (self._name_failures(saved, each) for each in (plain, outputs))
@@ -388,11 +387,9 @@ class Tools:
         if evidence is None and not can_run:
             return {"missing": f"the run folder has none; max_cost {ROOTS_COST:g} computes it"}
         if evidence is None:
-            choose_target = import_uncollected("stepscope.eval.diagnosis.evidence").choose_target
-            explain_decision = import_uncollected("stepscope.engine.evidence.explain").explain_decision
+            explain_frame = import_uncollected("stepscope.eval.diagnosis.evidence").explain_frame
             with self._workspace.record(run) as recording:
-                target = choose_target(recording.outputs[frame], sample, has_updates=run.config.policy.has_updates)
-                evidence = explain_decision(recording, frame, target=target, max_tokens=_MAX_EVIDENCE_TOKENS)
+                evidence = explain_frame(recording, sample, frame)
         frames = sorted(evidence.frames, key=lambda one: -abs(one.log_odds or 0.0))
         texts = sorted(evidence.texts, key=lambda one: -abs(one.log_odds))
         return {
@@ -418,18 +415,6 @@ class Tools:
         """Return the path of a folder; on a page of several people, that from the folder of runs on."""
         batches = self._workspace.batches
         return str(path if batches.takes_paths else path.relative_to(batches.runs))
-
-
-def _cut_page(rows: Sequence[Any], page: int, size: int) -> tuple[Sequence[Any], Result]:
-    """Return the rows of a page, and its number if there are several."""
-    number = max(math.ceil(len(rows) / size), 1)
-    if page > number:
-        raise ValueError(f"the last page is {number}; got {page}")
-    return rows[(page - 1) * size : page * size], {"page": page, "pages": number} if number > 1 else {}
-
-
-def _turn(output: FrameOutput) -> str:
-    return "; ".join((*output.updates, output.response or "silent"))
 
 
 @contextmanager

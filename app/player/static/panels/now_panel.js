@@ -304,7 +304,8 @@ function stateTable(player, data, frame) {
     if (at && !isKept(at - 1)) return []; // counted in the line of the first
     const next = rows.findIndex((_, later) => later > at && isKept(later)),
       folded = rows.slice(at, next < 0 ? rows.length : next);
-    return [createNode("tr", "ss-dim", createNode("td", "", `… ${countText(folded.length, "step")}`, { colSpan: 3 }))];
+    const cell = createNode("td", "", `… ${countText(folded.length, "step")}`, { colSpan: 3 });
+    return [createNode("tr", "ss-dim", cell)];
   });
   return createNode("table", "ss-states", createNode("tbody", "", shown));
 }

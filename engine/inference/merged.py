@@ -1,62 +1,87 @@
-"""The layers of a Llama or Qwen2 with a third of the kernels, where the time of a pass is that of launching them.
+"""The layers of a Llama or Qwen with a quarter of the kernels, where the time of a pass is that of launching them.
 
 The products of one input are one product, over the same weights: queries, keys and values; gate and up. A residual is
-added by the product before it. Queries and keys are rotated together. The results are those of transformers' layers, up
-to rounding: ``tests/engine/inference/test_merged.py``. Sizes: ``N`` tokens, ``D`` text width.
+added by the product before it. Queries and keys are rotated together (``engine.inference.kernels``). The results are
+those of transformers' layers, up to rounding: ``tests/engine/inference/test_merged.py``. Sizes: ``N`` tokens, ``D``
+text width.
 """
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import linear, rms_norm
-from transformers import LlamaModel, PreTrainedModel, Qwen2_5_VLTextModel, Qwen2Model, Qwen2VLTextModel
+from transformers import (
+    LlamaModel,
+    PreTrainedModel,
+    Qwen2_5_VLTextModel,
+    Qwen2Model,
+    Qwen2VLTextModel,
+    Qwen3Model,
+    Qwen3VLTextModel,
+)
 
-from stepscope.engine.model.attention import LayerAttention
+from stepscope.engine.inference.kernels import Kernels, Rotate, choose_kernels
 from stepscope.engine.model.devices import OneDnnLinear
 
-_MODELS = (LlamaModel, Qwen2Model, Qwen2VLTextModel, Qwen2_5_VLTextModel)
+_MODELS = (LlamaModel, Qwen2Model, Qwen2VLTextModel, Qwen2_5_VLTextModel, Qwen3Model, Qwen3VLTextModel)
+
+
+class RotaryAttention(Protocol):
+    """Attention of all layers, which also rotates."""
+
+    def rotate_and_attend(
+        self, layer: int, states: Tensor, rotation: tuple[Tensor, Tensor], *, scale: float, rotate: Rotate
+    ) -> Tensor:
+        """Rotate and cache the states of a layer as ``Kernels.rotate`` does; attend, ``[N, heads * head_dim]``."""
+        ...
 
 
 class MergedLayers:
-    """The layers of a decoder. Its parameters become parts of the merged ones: no weight is held twice."""
+    """The layers of a decoder. Its parameters become parts of the merged ones: no weight is held twice.
 
-    def __init__(self, text_model: PreTrainedModel) -> None:
-        self._text_model = text_model
+    ``kernels`` are by default chosen in the first pass.
+    """
+
+    def __init__(self, text_model: PreTrainedModel, *, kernels: Kernels | None = None) -> None:
+        self._text_model, self._kernels = text_model, kernels
         products = [_list_products(layer) for layer in text_model.layers]
         self._merged = [(_merge(qkv), _merge(gate_up)) for qkv, gate_up, _ in products]
 
     @staticmethod
     def suits(text_model: PreTrainedModel) -> bool:
         """Return whether a model has such layers, with plain products: not quantized, without an adapter."""
-        return type(text_model) in _MODELS and all(
+        is_known = type(text_model) in _MODELS and text_model.config.hidden_act == "silu"
+        return is_known and all(
             type(product) in {nn.Linear, OneDnnLinear}
             for layer in text_model.layers
             for products in _list_products(layer)
             for product in products
         )
 
-    def __call__(self, hidden: Tensor, positions: Tensor, attention: LayerAttention) -> Tensor:
-        """Return the last hidden states of embeddings ``[N, D]``, which are overwritten, at positions ``[N]``.
-
-        Positions ``[axes, N]`` are those of a text: the same on all axes.
-        """
-        text_model = self._text_model
+    def __call__(self, hidden: Tensor, positions: Tensor, attention: RotaryAttention) -> Tensor:
+        """Return the last hidden states of embeddings, which are overwritten; sizes are those of ``forward_layers``."""
+        text_model, kernels = self._text_model, self._kernels
         num_heads, num_kv_heads = text_model.config.num_attention_heads, text_model.config.num_key_value_heads
+        if kernels is None:
+            sizes = {"num_kv_heads": num_kv_heads, "head_dim": text_model.layers[0].self_attn.head_dim}
+            kernels = self._kernels = choose_kernels(hidden, num_heads=num_heads, **sizes)
+        hidden, *added = hidden.split(text_model.config.hidden_size, dim=-1)
         rotation = text_model.rotary_emb(hidden[None], position_ids=positions.unsqueeze(-2))
-        cos, sin = (part.flatten(0, -3)[0][:, None] for part in rotation)
-        sin = torch.cat([-sin[..., : sin.shape[-1] // 2], sin[..., sin.shape[-1] // 2 :]], dim=-1)
+        cos, sin = (part[0].contiguous() for part in rotation)
+        sin = torch.cat([-sin[:, : sin.shape[1] // 2], sin[:, sin.shape[1] // 2 :]], dim=-1)
         for number, (layer, (qkv, gate_up)) in enumerate(zip(text_model.layers, self._merged, strict=True)):
             own = layer.self_attn
             states = linear(_normalize(layer.input_layernorm, hidden), *qkv).unflatten(-1, (-1, own.head_dim))
-            rotated = _rotate(states[:, : num_heads + num_kv_heads], cos, sin)
-            parts = (rotated[:, :num_heads], rotated[:, num_heads:], states[:, num_heads + num_kv_heads :])
-            queries, keys, values = (part.transpose(0, 1) for part in parts)
-            attended = attention.attend(number, queries, keys, values, scale=own.scaling)
+            if hasattr(own, "q_norm"):
+                queries, keys, values = states.split([num_heads, num_kv_heads, num_kv_heads], dim=1)
+                states = torch.cat([_normalize(own.q_norm, queries), _normalize(own.k_norm, keys), values], dim=1)
+            attended = attention.rotate_and_attend(number, states, (cos, sin), scale=own.scaling, rotate=kernels.rotate)
             hidden = _add_product(hidden, attended, own.o_proj)
-            gate, up = linear(_normalize(layer.post_attention_layernorm, hidden), *gate_up).chunk(2, dim=-1)
-            hidden = _add_product(hidden, layer.mlp.act_fn(gate) * up, layer.mlp.down_proj)
+            activated = kernels.activate(linear(_normalize(layer.post_attention_layernorm, hidden), *gate_up))
+            hidden = _add_product(hidden, activated, layer.mlp.down_proj)
+            hidden = hidden + added[number] if number < len(added) else hidden
         return _normalize(text_model.norm, hidden)
 
 
@@ -81,11 +106,6 @@ def _merge(products: Sequence[nn.Linear]) -> tuple[Tensor, Tensor | None]:
 
 def _normalize(norm: Any, hidden: Tensor) -> Tensor:
     return rms_norm(hidden, hidden.shape[-1:], norm.weight, norm.variance_epsilon)
-
-
-def _rotate(states: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
-    """Rotate states ``[N, heads, head_dim]``; ``sin`` is negative in its first half."""
-    return torch.addcmul(states * cos, states.roll(states.shape[-1] // 2, dims=-1), sin)
 
 
 def _add_product(hidden: Tensor, states: Tensor, product: nn.Linear) -> Tensor:

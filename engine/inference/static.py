@@ -26,15 +26,14 @@ from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.functional import scaled_dot_product_attention
 
+from stepscope.engine.inference.kernels import Rotate
 from stepscope.engine.inference.kv_pool import KVCachePool, SlotKVCache
 from stepscope.engine.inference.readout import ReadoutSpec, decision_probs
-from stepscope.engine.model.attention import LayerAttention, attend
+from stepscope.engine.model.attention import attend
 from stepscope.engine.model.vision_language import VisionLanguageModel
 
 Inputs = Sequence[int | Tensor]
 """Inputs of one stream: token ids, and features ``[tokens_per_frame, F]`` of frames."""
-Layers = Callable[[Tensor, Tensor, LayerAttention], Tensor]
-"""The layers of the text model: embeddings ``[N, D]``, positions ``[N]`` and the attention in, hidden states out."""
 _KERNELS = [SDPBackend.CUDNN_ATTENTION, SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]
 """cuDNN's is several times as fast as the others where queries are few, and needs a plan for each shape."""
 _QUERY_LENS = (1, 2, 4, 8, 32, 64, 128, 256, 512)
@@ -101,7 +100,7 @@ def _double_until(size: int, wanted: int) -> int:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class _SlotAttention:
+class SlotAttention:
     """Attention over the slots of a pool, as a ``LayerAttention``; the module docstring has the index tensors."""
 
     pool: KVCachePool
@@ -115,8 +114,21 @@ class _SlotAttention:
     """Whether ``attend`` folds the query heads of one key head."""
 
     def attend(self, layer: int, queries: Tensor, keys: Tensor, values: Tensor, *, scale: float) -> Tensor:
-        shape = self.shape
+        """Attend as ``LayerAttention`` defines it."""
         self.pool.write(layer, self.slot_mapping, keys.transpose(0, 1), values.transpose(0, 1))
+        return self._attend_cached(layer, queries, scale)
+
+    def rotate_and_attend(
+        self, layer: int, states: Tensor, rotation: tuple[Tensor, Tensor], *, scale: float, rotate: Rotate
+    ) -> Tensor:
+        """Attend with queries, keys and values of a layer before their rotation, as ``Kernels.rotate`` takes them."""
+        keys, values = self.pool.keys[layer], self.pool.values[layer]
+        queries = rotate(states, *rotation, self.slot_mapping, keys, values)
+        return self._attend_cached(layer, queries.transpose(0, 1), scale)
+
+    def _attend_cached(self, layer: int, queries: Tensor, scale: float) -> Tensor:
+        """Attend with queries ``[heads, N, head_dim]`` to the cached keys and values."""
+        shape = self.shape
         cached = self.pool.read(layer, num_slots=shape.num_slots, context_len=shape.context_len)
         if shape.num_slots == 1:
             return self._attend(queries[None], cached, scale)[0]
@@ -129,6 +141,10 @@ class _SlotAttention:
         has_groups = queries.shape[1] != cached[0].shape[1]
         attended = scaled_dot_product_attention(queries, *cached, self.bias, scale=scale, enable_gqa=has_groups)
         return attended.transpose(1, 2).flatten(2)
+
+
+Layers = Callable[[Tensor, Tensor, SlotAttention], Tensor]
+"""The layers of the text model: embeddings ``[N, D]``, positions ``[N]`` and the attention in, hidden states out."""
 
 
 class StaticStep:
@@ -206,7 +222,7 @@ class StaticStep:
         if self._num_axes:  # of a text, all axes are the same
             positions = positions.expand(self._num_axes, -1)
         folds_heads, bias = not takes_groups(hidden), self._bias(places[unpack_index], hidden)
-        attention = _SlotAttention(
+        attention = SlotAttention(
             pool=self.pool,
             shape=self.shape,
             slot_mapping=slot_mapping,

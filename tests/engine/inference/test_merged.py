@@ -1,28 +1,46 @@
 """Merged layers give the hidden states of transformers' layers, over the same weights."""
 
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
 import pytest
 import torch
 from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
-from transformers import LlamaConfig, LlamaModel
+from transformers import LlamaConfig, LlamaModel, PreTrainedModel, Qwen3Config, Qwen3Model
 
+from stepscope.engine.inference.kernels import TORCH, Rotate, choose_kernels, compare_kernels
 from stepscope.engine.inference.merged import MergedLayers
 from stepscope.engine.model.attention import forward_layers, use_layer_attention
 
 _SIZES = {"hidden_size": 48, "intermediate_size": 80, "num_hidden_layers": 3, "vocab_size": 64}
 
 
+@dataclass
 class _CausalAttention:
     """Attention without a cache."""
+
+    num_kv_heads: int
 
     def attend(self, layer: int, queries: Tensor, keys: Tensor, values: Tensor, *, scale: float) -> Tensor:
         attended = scaled_dot_product_attention(queries, keys, values, is_causal=True, scale=scale, enable_gqa=True)
         return attended.transpose(0, 1).flatten(1)
 
+    def rotate_and_attend(
+        self, layer: int, states: Tensor, rotation: tuple[Tensor, Tensor], *, scale: float, rotate: Rotate
+    ) -> Tensor:
+        keys = states.new_zeros(len(states), self.num_kv_heads, states.shape[-1])
+        values = torch.zeros_like(keys)
+        queries = rotate(states, *rotation, torch.arange(len(states)), keys, values)
+        return self.attend(layer, *(part.transpose(0, 1) for part in (queries, keys, values)), scale=scale)
 
-def _make_model(**sizes: int | bool) -> LlamaModel:
+
+def _make_model(**sizes: Any) -> PreTrainedModel:
     torch.manual_seed(0)
-    model = LlamaModel(LlamaConfig(**_SIZES, **sizes)).eval().requires_grad_(requires_grad=False)
+    is_qwen = sizes.pop("is_qwen", False)
+    model = Qwen3Model(Qwen3Config(**_SIZES, **sizes)) if is_qwen else LlamaModel(LlamaConfig(**_SIZES, **sizes))
+    model.eval().requires_grad_(requires_grad=False)
     for parameter in model.parameters():
         parameter.normal_(std=0.2)
     use_layer_attention(model)
@@ -34,18 +52,43 @@ def _make_model(**sizes: int | bool) -> LlamaModel:
     [
         {"num_attention_heads": 6, "num_key_value_heads": 2, "attention_bias": True, "mlp_bias": True},
         {"num_attention_heads": 4, "num_key_value_heads": 1, "head_dim": 16},
+        {"num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 16, "is_qwen": True},
     ],
 )
-def test_merged_layers_give_the_hidden_states_of_transformers(sizes: dict[str, int | bool]) -> None:
+def test_merged_layers_give_the_hidden_states_of_transformers(sizes: dict[str, Any], tmp_path: Path) -> None:
     model = _make_model(**sizes)
     inputs, positions = torch.randn(9, 48), torch.arange(20, 29)
-    expected = forward_layers(model, inputs, positions, _CausalAttention())
+    attention = _CausalAttention(num_kv_heads=sizes["num_key_value_heads"])
+    expected = forward_layers(model, inputs, positions, attention)
+    model.save_pretrained(tmp_path / "before")
     assert MergedLayers.suits(model)
     merged = MergedLayers(model)
-    assert torch.allclose(merged(inputs.clone(), positions, _CausalAttention()), expected, atol=2e-5)
-    # the parameters are parts of the merged weights, and still those of transformers' layers
-    assert torch.equal(forward_layers(model, inputs, positions, _CausalAttention()), expected)
+    assert torch.allclose(merged(inputs.clone(), positions, attention), expected, atol=2e-5)
+    # the parameters are parts of the merged weights, and still those of transformers' layers, also where they are saved
+    assert torch.equal(forward_layers(model, inputs, positions, attention), expected)
+    model.save_pretrained(tmp_path / "after")
+    before, after = ((tmp_path / name / "model.safetensors").read_bytes() for name in ("before", "after"))
+    assert after == before
     first = model.layers[0]
     assert first.self_attn.v_proj.weight.untyped_storage().data_ptr() == first.self_attn.q_proj.weight.data_ptr()
     first.mlp.up_proj.weight.mul_(2)
-    assert not torch.allclose(merged(inputs.clone(), positions, _CausalAttention()), expected, atol=2e-5)
+    assert not torch.allclose(merged(inputs.clone(), positions, attention), expected, atol=2e-5)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_the_kernels_of_triton_give_the_results_of_torch(dtype: torch.dtype) -> None:
+    sizes = {"num_heads": 15, "num_kv_heads": 5, "head_dim": 64}
+    chosen = choose_kernels(torch.zeros(0, dtype=dtype, device="cuda"), **sizes)
+    assert chosen is not TORCH
+    assert not compare_kernels(chosen, dtype=dtype, device=torch.device("cuda"), num_tokens=70, **sizes)
+
+
+def test_other_results_of_a_kernel_are_found() -> None:
+    def rotate_back(states: Tensor, cos: Tensor, sin: Tensor, *cache: Tensor) -> Tensor:
+        return TORCH.rotate(states, cos, -sin, *cache)
+
+    wrong = replace(TORCH, rotate=rotate_back, activate=lambda gate_up: TORCH.activate(gate_up) * torch.nan)
+    sizes = {"num_heads": 4, "num_kv_heads": 2, "head_dim": 8}
+    found = compare_kernels(wrong, dtype=torch.float32, device=torch.device("cpu"), **sizes)
+    assert list(found) == ["queries", "keys", "SiLU times up"]

@@ -6,6 +6,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+import torch
 
 from stepscope.engine.config import StreamConfig
 from stepscope.engine.control.task import Task
@@ -20,7 +21,7 @@ from tests.support.streams.graphs import CountingBackend, with_graphs
 from tests.support.streams.hub import write_hub
 from tests.support.streams.published import write_online, write_proassist
 from tests.support.streams.published_loop import ASKED, NUM_FRAMES, TASK, settings
-from tests.support.streams.streams import assert_equal, decided
+from tests.support.streams.streams import assert_equal, decided, probs
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*is_gradient_checkpointing:FutureWarning")  # PEFT's
 
@@ -106,6 +107,7 @@ def test_batches_and_static_steps_give_the_outputs_of_each_video_alone(
         alone = list(Streamer(checkpoint, config.frame_by_frame()).run(video.features, video.task))
         assert_equal(packed[video.video_id], alone)
         assert_equal(static[video.video_id], alone)
+        assert torch.allclose(probs(static[video.video_id]), probs(alone), rtol=0, atol=1e-5)
 
 
 def test_a_moved_threshold_gives_the_outputs_of_a_new_run(

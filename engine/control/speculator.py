@@ -104,7 +104,12 @@ class Speculator:
         self._written = prior_run.written if prior_run else {}
         self._forced_ids: dict[int, _ForcedIds] = {}
         self._drafter = Drafter(
-            codec.words, eos_id=codec.eos_id, task=task, max_tokens=config.draft_tokens, memory=memory
+            codec.words,
+            eos_id=codec.eos_id,
+            task=task,
+            max_tokens=config.draft_tokens,
+            memory=memory,
+            instructions=config.system_prompt,
         )
 
     def find_forced_ids(self, frame: int) -> _ForcedIds:

@@ -71,6 +71,17 @@ def test_the_reasoning_before_a_message_stays_in_the_context_and_is_kept_beside_
     assert again.context == runner.context
 
 
+@pytest.mark.parametrize("text", ["Do you ask where the red lid is?", "Turn it, turn it, turn it, turn it, turn it."])
+def test_what_a_response_quotes_from_user_turns_or_itself_is_drafted(text: str) -> None:
+    task = Task(goal="g", steps=STEPS, user_turns=(UserTurn(time_s=0.5, text="Say where the red lid is?"),))
+    runner = ScriptedRunner(turns={1: ((), text)}, num_frames=3)
+    limits = {"speak": 0.5, "update": 0.5, "max_new_tokens": 50}
+    outputs, controller = run_again(runner, PriorRun(outputs=()), task=task, **limits)
+    assert outputs[1].response == text
+    assert controller.counts.accepted > len(text) // 2
+    assert layout(runner).endswith(f"#1[A]{text}/#2")
+
+
 def test_a_full_context_is_refreshed_with_the_present_state_and_the_turn_is_not_cut() -> None:
     turns: Turns = {3: (("S1->start",), "a long answer here"), 20: (("S1->complete",), None)}
     outputs, runner = stream(turns, num_frames=40, max_seq_len=170, reserved_seq_len=110)  # refresh at 60

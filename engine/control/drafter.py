@@ -3,8 +3,8 @@
 - Updates follow their grammar. Steps in progress are completed first, then the remaining steps start in order.
 - Responses reuse remembered sentences (``ResponseMemory``), with the steps of the present state filled in.
 - If no remembered sentence begins like the present one, n-gram lookup follows the longest match of the last tokens.
-  It searches the response so far, earlier responses, and the texts of the prompt: goal, step names, user turns and
-  instructions. This is prompt-lookup drafting, as in the n-gram speculator of vLLM and the prompt lookup of
+  It searches earlier responses, the goal and the step names, and for three tokens or more user turns, instructions and
+  the response so far. This is prompt-lookup drafting, as in the n-gram speculator of vLLM and the prompt lookup of
   transformers.
 
 A wrong draft costs time only: every draft token is verified by a forward pass.
@@ -90,8 +90,9 @@ class Drafter:
         self._task, self._eos_id, self._max_tokens = task, eos_id, max_tokens
         self._close = lru_cache(maxsize=256)(lambda text: (*tokenize(text), eos_id))
         """Returns the ids of a text with its end of turn."""
-        texts = (instructions, *(turn.text for turn in task.all_user_turns), task.goal)
-        self._prompt = [tokenize(f" {text}") for text in (*(step.name for step in reversed(task.steps)), *texts[::-1])]
+        names = (task.goal, *(step.name for step in task.steps))
+        self._names = [tokenize(f" {name}") for name in reversed(names)]
+        self._texts = [tokenize(f" {text}") for text in (*(turn.text for turn in task.all_user_turns), instructions)]
         self._responses: deque[tuple[int, ...]] = deque(maxlen=_MAX_RESPONSES)
 
     def record_response(self, text: str, *, event: str, state: Mapping[str, str]) -> None:
@@ -140,10 +141,12 @@ class Drafter:
         recent = ids[-_MAX_MATCH_TOKENS:]
         best: tuple[int, ...] = ()
         best_length = 0
-        for sentence in chain([tuple(ids)], reversed(self._responses), self._prompt) if recent else ():
+        likely = ((sentence, 1) for sentence in chain(reversed(self._responses), self._names))
+        others = ((sentence, _MIN_SURE_MATCH_TOKENS) for sentence in (*self._texts, tuple(ids)))
+        for sentence, shortest in chain(likely, others) if recent else ():
             for end in range(len(sentence) - 1, 0, -1):
                 length = _common_suffix_length(sentence, end - 1, recent) if sentence[end - 1] == recent[-1] else 0
-                if length > best_length:
+                if length > best_length and length >= shortest:
                     best, best_length = sentence[end:], length
         is_sure = best_length >= _MIN_SURE_MATCH_TOKENS
         return best[: self._max_tokens if is_sure else min(self._max_tokens, _MAX_UNSURE_TOKENS)]

@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Iterator
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, Self
 from uuid import uuid4
 
 from stepscope.app.core.run import Run
@@ -18,6 +18,19 @@ from stepscope.eval.metrics.dialogue_state import reference_states
 from stepscope.eval.metrics.matched_video import Failure, FailureKind
 
 _PARTS: Final[tuple[ActionKind, ...]] = ("verdict", "tags", "note")
+
+
+class Moment(NamedTuple):
+    """A moment of a saved run, to a tenth of a second."""
+
+    run: str
+    video_id: str
+    time_s: float
+
+    @classmethod
+    def at(cls, run: str, video_id: str, time_s: float) -> Self:
+        """Return the moment at a time in seconds."""
+        return cls(run, video_id, round(time_s, 1))
 
 
 class Mistake(NamedTuple):

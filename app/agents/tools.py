@@ -81,6 +81,8 @@ class Tools:
 
     def __init__(self, workspace: Workspace, caller: Caller | None = None) -> None:
         self._workspace, self._caller = workspace, caller or Caller()
+        self.shown = set[moments.Moment]()
+        """The moments in results so far, for links in answers."""
 
     def check_may_write(self) -> None:
         """Raise ``ValueError`` unless the caller may change something."""
@@ -137,6 +139,7 @@ class Tools:
         found = self._search([run], f"failure:any {query}")
         mistakes = list(moments.list_mistakes(found.itertuples()))
         shown, pages = cut_page(mistakes, page, PAGE)
+        self.shown |= {moments.Moment.at(run, one.video_id, one.time_s) for one in shown}
         by_video = {
             video_id: [[one.time_s, one.sentence, *filter(None, (one.cause, one.origin))] for one in group]
             for video_id, group in groupby(shown, key=lambda one: one.video_id)
@@ -152,6 +155,7 @@ class Tools:
         scored = [name for name in self._workspace.list_names() if (folder(name) / "moments.csv").is_file()]
         found = self._search([run] if run else scored, query)
         rows, pages = cut_page(found[[*_COLUMNS, *(() if run else ["run"])]].to_dict("records"), page, _MAX_SHOWN)
+        self.shown |= {moments.Moment.at(row.get("run", run), str(row["video_id"]), row["time_s"]) for row in rows}
         return {"found": describe_hits(found), "moments": rows, **pages}
 
     @tool(runs_model=True)
@@ -169,6 +173,7 @@ class Tools:
         at_s, rows = output.time_s, [row for row in self._read_video(run, video) if abs(row.time_s - time_s) <= NEAR_S]
         here = [row for row in rows if abs(row.time_s - at_s) < 0.5 / sample.fps]
         reasons, why_not = moments.list_reasons(saved)
+        self.shown.add(moments.Moment.at(run, video, at_s))
         signals = {"speak": output.speak_prob, "update": output.update_prob, **output.signals}
         picture = read_picture(sample, at_s)
         found: Result = {

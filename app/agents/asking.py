@@ -44,11 +44,6 @@ class Answer:
     num_refused: int
     """Links to moments that no tool returned, which are texts."""
 
-    @property
-    def num_links(self) -> int:
-        """The number of links that lead to a moment."""
-        return sum(moment is not None for _, moment in self.parts)
-
 
 def answer_question(client: ChatClient, tools: Tools, question: str, *, run: str) -> Generator[str | Answer]:
     """Yield each call of a tool in words, then the answer; ``run`` is the run that the user looks at.

@@ -12,7 +12,6 @@ from stepscope.app.agents.workspace import Caller, Workspace
 from stepscope.app.controls.cancellable import WorkButtons, show_ended, show_working, wire_work
 from stepscope.app.controls.widgets import Updates, read_event
 from stepscope.app.core.batch_context import BatchContext
-from stepscope.app.core.places import make_link
 from stepscope.app.formatting import as_sentence
 from stepscope.app.player.opening import InPlayer, open_moment
 from stepscope.app.player.views import PlayerView
@@ -56,7 +55,7 @@ def ask(
         with ChatClient(endpoint, is_judge=True, is_cancelled=lambda: handle.is_cancelled) as client:
             for step in answer_question(client, tools, question, run=name):
                 if isinstance(step, Answer):
-                    yield Updates(show_ended(""), answer=draw_answer(step))
+                    yield Updates(show_ended(""), answer=render("answer", answer=step))
                 else:
                     yield show_working(render_note(f"{endpoint.model} calls {step}"))
     except (EngineError, ValueError, OSError) as error:
@@ -64,15 +63,6 @@ def ask(
         yield show_ended(sentence, is_problem=True)
     finally:
         handle.ended.set()
-
-
-def draw_answer(answer: Answer) -> str:
-    """Return an answer as HTML, with a note if its claims cannot be checked by links."""
-    parts = [
-        (text, moment, moment and make_link({"saved": moment.run, "video": moment.video_id, "t": f"{moment.time_s:g}"}))
-        for text, moment in answer.parts
-    ]
-    return render("answer", parts=parts, num_links=answer.num_links, num_refused=answer.num_refused)
 
 
 def open_cited(context: AppContext, batches: BatchContext, live: LiveRun | None, event: gr.EventData) -> PlayerView:
@@ -101,10 +91,8 @@ def make_ask_panel(
         cancel = gr.Button("Cancel", variant="stop", size="sm", interactive=False, elem_id="cancel_ask_run")
     progress = gr.HTML(elem_id="ask_run_progress", padding=False)
     answer = gr.HTML(js_on_load=_OPEN_JS, elem_id="answered", padding=False)
-    workspace = Workspace(
-        batches=batches, store=reviews.store, is_blind=reviews.is_blind, model_problem=_NO_MODEL
-    )  # fmt: skip
-    run = partial(ask, workspace, context.endpoint)
+    shared: dict[str, Any] = {"batches": batches, "store": reviews.store, "is_blind": reviews.is_blind}
+    run = partial(ask, Workspace(**shared, model_problem=_NO_MODEL), context.endpoint)
     buttons = WorkButtons(start=start, cancel=cancel, progress=progress)
     view = {**buttons._asdict(), "answer": answer}
     wire_work(buttons, run, [gr.State(None), runs, question], view, cancelled="Cancelled.", **_QUEUE)

@@ -62,7 +62,7 @@ def test_a_moment_has_its_picture_signals_states_and_events(tmp_path: Path) -> N
     found = json.loads(reply.text)
     assert reply.pictures[0].startswith(b"\xff\xd8")
     assert found["picture"] == "picture 1 of this reply"
-    assert found["link"] == "http://127.0.0.1:7860/?video=robot-hard&saved=bundled&t=9.5"
+    assert found["link"] == "http://127.0.0.1:7860/?saved=bundled&video=robot-hard&t=9.5"
     assert found["signals"] == {"speak": 0.3471, "update": 0.8442, "thresholds": {"speak": 0.5, "update": 0.5}}
     assert "S2: in_progress, reference not_started" in found["states"]
     assert found["why"] == ["Root: no later failure follows from it. No change that was tried explains it (6 tried)."]

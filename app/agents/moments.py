@@ -17,7 +17,7 @@ from stepscope.eval.data.vocabulary import CAUSE_PREFIX, read_vocabulary
 from stepscope.eval.metrics.dialogue_state import reference_states
 from stepscope.eval.metrics.matched_video import Failure, FailureKind
 
-_PARTS: Final[tuple[ActionKind, ...]] = ("verdict", "tags", "note")
+_PARTS: Final[tuple[ActionKind, ...]] = ("verdict", "tags", "correction", "note")
 
 
 class Moment(NamedTuple):
@@ -93,7 +93,7 @@ def list_reasons(run: Run) -> tuple[list[dict[str, Any]], str]:
 
 
 def make_judgement(event: Event, *, reviewer: str, write: str, **parts: Any) -> list[Action]:
-    """Return the actions of one write: ``parts`` has a verdict with its confidence, tags and a note; or some of these.
+    """Return the actions of one write: ``parts`` has a verdict with its confidence, tags, a correction or a note.
 
     Their ids begin with that of the write. Raises ``ValueError`` for a verdict that does not fit.
     """

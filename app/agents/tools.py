@@ -278,15 +278,14 @@ class Tools:
         text: Annotated[str, Field(max_length=500, description="Text, or update as S3->complete.")] | None = None,
         time_s: Seconds | None = None, reason: Reason = "",
     ) -> Result:  # fmt: skip
-        """Propose to correct a turn of the reference: a note under your name. People decide; the reference stays."""
+        """Propose to correct a turn of the reference, which stays until a person accepts it in the player."""
         sample, reviewer = self._workspace.find_sample(run, video), self._caller.reviewer
         turn = next((name for name in name_turns(sample.turns) if reference_event(video, name).key == event), None)
         if turn is None:
             raise ValueError(f"the reference of {video[:80]} has no turn {event!r}; read_moment names them")
         correction = Correction(reviewer=reviewer, kind=kind, turn=turn, text=text, time_s=time_s)
         check_fits(sample, correction, {turn.key})
-        new = "delete it" if kind == "delete" else f"{kind} {text if time_s is None else f'{time_s:g} s'}"
-        return self._store(reference_event(video, turn), note=f"Proposed correction: {new}. {reason}".strip())
+        return self._store(reference_event(video, turn), correction=correction, note=reason)
 
     @tool(writes=True)
     def undo(

@@ -121,11 +121,14 @@ def test_a_write_has_the_name_of_the_agent_counts_as_no_person_and_is_undone_as_
         assert "does not fit" in refuse(tools, "add_verdict", **judged, verdict="missed")
         turn = next(one for one in read(tools, "read_moment", **ROBOT, time_s=9.5)["reference"])
         proposal = {**ROBOT, "event": turn["event"], "kind": "time", "time_s": 10.0}
-        read(tools, "propose_correction", **proposal)
+        proposed = read(tools, "propose_correction", **proposal)
         assert "within the video" in refuse(tools, "propose_correction", **{**proposal, "time_s": 1000.0})
         state = read_review(store)
-        assert not state.corrections
-        assert "Proposed correction: time 10 s." in [one.note for found in state.events for one in found.opinions]
+        assert (state.corrections, state.correction_log) == ({}, {})
+        (waiting,) = state.proposals[VIDEO]
+        assert (waiting.kind, waiting.time_s, waiting.reviewer) == ("time", 10.0, proposed["reviewer"])
+        assert read(tools, "undo", write=proposed["write"]) == {"undone": 1}
+        assert not any(read_review(store).proposals.values())
 
 
 def test_nobody_without_the_right_writes(tmp_path: Path) -> None:

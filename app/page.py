@@ -56,7 +56,7 @@ def build_page(context: AppContext, batches: BatchContext, reviews: ReviewContex
                 make_live_tab(context, batches, in_player)
         with batch_tab:
             elsewhere = (player_tab, review_tab)
-            batch_views = make_batch_tab(context, batches, in_player, here=batch_tab, elsewhere=elsewhere)
+            batch_views = make_batch_tab(context, batches, reviews, in_player, here=batch_tab, elsewhere=elsewhere)
         with review_tab:
             review_views = make_review_tab(context, batches, reviews, in_player, here=review_tab)
         wire_calibration(context, batches, tab.view, tab.calibration)

@@ -53,7 +53,7 @@ def review(options: ReviewOptions) -> int:
                 problems += [problem] if problem else []
                 bar.update()
         state = read_review(store)
-    opinions = [one for found in state.events for one in found.opinions if one.reviewer == name and one.verdict]
+    opinions = (one for found in state.events for one in found.opinions if one.reviewer == name and one.verdict)
     verdicts = Counter(str(one.verdict) for one in opinions)
     print(f"{name}: {', '.join(f'{verdict} {number}' for verdict, number in verdicts.most_common())}")
     for one in measure_programs(state):

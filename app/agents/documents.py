@@ -1,4 +1,4 @@
-"""The documents of the tools, from their definitions: a table of docs/api.md, ``llms.txt``, the Space's ``agents.md``.
+"""Documents from the definitions of the tools: the table of docs/api.md, ``llms.txt`` and the Space's ``agents.md``.
 
 ``python -m stepscope.app.agents.documents docs/api.md`` writes the first.
 """
@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any, Final
 
-from stepscope.app.agents.table import Tool, list_tools
+from stepscope.app.agents.table import list_tools
 from stepscope.app.agents.tools import Tools
 
 INSTRUCTIONS: Final = (
@@ -23,19 +23,15 @@ def write_table() -> str:
     """Return the table of tools as Markdown."""
     rows = ["| tool | arguments | use |", "|---|---|---|"]
     for one in list_tools(Tools).values():
-        marks = [text for text, is_so in (("writes", one.writes), ("may run the model", one.runs_model)) if is_so]
-        use = one.description.replace("|", "\\|") + (f" *{', '.join(marks)}*" if marks else "")
-        rows.append(f"| `{one.name}` | {', '.join(_describe_arguments(one))} | {use} |")
+        fields: dict[str, Any] = dict(one.arguments.model_fields)
+        arguments = ", ".join(f"`{name}`{'' if field.is_required() else '?'}" for name, field in fields.items())
+        use = one.description.replace("|", "\\|") + (" *writes*" if one.writes else "")
+        rows.append(f"| `{one.name}` | {arguments} | {use} |")
     return "\n".join(rows) + "\n"
 
 
-def _describe_arguments(one: Tool) -> list[str]:
-    fields: dict[str, Any] = dict(one.arguments.model_fields)
-    return [f"`{name}`" if field.is_required() else f"`{name}`?" for name, field in fields.items()]
-
-
 def write_guide(address: str) -> str:
-    """Return what an agent needs to know of a page as Markdown: ``llms.txt`` and ``agents.md``."""
+    """Return the guide of an agent to a page as Markdown: ``llms.txt`` and ``agents.md``."""
     return f"""# StepScope
 
 > {INSTRUCTIONS}

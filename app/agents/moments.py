@@ -1,9 +1,9 @@
 """The moments of a run for the tools: mistakes in words, the events to judge, and the actions of one judgement."""
 
-from collections import defaultdict
 from collections.abc import Iterator
-from typing import Any, Final, NamedTuple
-from uuid import uuid4
+from typing import Any, Final, NamedTuple, Self
+
+import pandas as pd
 
 from stepscope.app.core.run import Run
 from stepscope.app.review_store.actions import Action, ActionKind, Event, check_verdict
@@ -17,48 +17,49 @@ from stepscope.eval.data.vocabulary import CAUSE_PREFIX, read_vocabulary
 from stepscope.eval.metrics.dialogue_state import reference_states
 from stepscope.eval.metrics.matched_video import Failure, FailureKind
 
-_PARTS: Final[tuple[ActionKind, ...]] = ("verdict", "tags", "note")
+_PARTS: Final[tuple[ActionKind, ...]] = ("verdict", "tags", "correction", "note")
 
 
-class Mistake(NamedTuple):
-    """The failures with one cause."""
+class Moment(NamedTuple):
+    """A moment of a saved run, to a tenth of a second."""
 
+    run: str
     video_id: str
     time_s: float
-    """Of its first failure that was found."""
-    sentence: str
-    cause: str
-    origin: str
-    """``root``, or ``consequence`` if all are; empty without a diagnosis."""
+
+    @classmethod
+    def at(cls, run: str, video_id: str, time_s: float) -> Self:
+        """Return the moment at a time in seconds."""
+        return cls(run, video_id, round(time_s, 1))
 
 
-def list_mistakes(rows: Any) -> Iterator[Mistake]:
-    """Yield the mistakes among rows of ``moments.csv``, in their order."""
-    found = defaultdict[tuple[str, str], list[Any]](list)
-    for row in rows:
-        if row.failure:
-            found[str(row.video_id), row.mistake].append(row)
-    for (video_id, told), own in found.items():
-        origins, causes = {row.origin for row in own}, dict.fromkeys(row.cause for row in own if row.cause)
-        origin = "root" if "root" in origins else next(iter(origins))
-        yield Mistake(video_id, float(own[0].time_s), told.partition(" ")[2], ", ".join(causes), origin)
+def list_mistakes(table: pd.DataFrame) -> Iterator[tuple[str, list[Any]]]:
+    """Yield the video of each mistake in a table of moments, and its time, sentence, causes, and root or consequence.
+
+    The time is that of its first failure in the table.
+    """
+    failures = table[table["failure"] != ""]
+    for (video_id, numbered), own in failures.groupby(["video_id", "mistake"], sort=False):
+        causes, origins = own["cause"].unique(), own["origin"]
+        origin = "root" if (origins == "root").any() else origins.iloc[0]
+        about = filter(None, (", ".join(filter(None, causes)), origin))
+        yield str(video_id), [float(own["time_s"].iloc[0]), str(numbered).partition(" ")[2], *about]
 
 
-def list_events(sample: Sample, rows: Any) -> dict[str, Event]:
-    """Return the events of a video by key: those of rows of ``moments.csv``, then the turns of its reference."""
-    found = [event for row in rows if (event := find_moment_event(sample, row)) is not None]
+def list_events(sample: Sample, table: pd.DataFrame) -> dict[str, Event]:
+    """Return the events of a video by key: those of its table of moments, then the turns of its reference."""
+    found = [event for row in table.itertuples() if (event := find_moment_event(sample, row)) is not None]
     found += [reference_event(sample.video_id, name) for name in name_turns(sample.turns)]
     return {event.key: event for event in found}
 
 
 def describe_event(sample: Sample, row: Any, review: Review) -> dict[str, Any]:
-    """Return a row of ``moments.csv`` with the key of its event and the verdicts on it."""
+    """Return a row of a table of moments with the key of its event and the verdicts on it."""
     event = find_moment_event(sample, row)
     key = None if event is None else event.key
-    said = [one for found in review.events if found.event.key == key for one in found.opinions if one.verdict]
-    verdicts = [f"{one.reviewer}: {one.verdict}" for one in said]
-    described = {"event": key, "time_s": row.time_s, "is": row.what, "text": row.text}
-    return {**described, "failure": row.failure, "verdicts": verdicts}
+    opinions = [one for found in review.events if found.event.key == key for one in found.opinions if one.verdict]
+    described = {"event": key, "time_s": row.time_s, "is": row.what, "text": row.text, "failure": row.failure}
+    return {**described, "verdicts": [f"{one.reviewer}: {one.verdict}" for one in opinions]}
 
 
 def compare_states(sample: Sample, output: FrameOutput) -> list[str]:
@@ -67,11 +68,6 @@ def compare_states(sample: Sample, output: FrameOutput) -> list[str]:
     expected = reference_states(sample)[output.frame_index] if sample.has_reference else own
     ids = [step.id for step in sample.steps]
     return [f"{id}: {own[id]}" + (f", reference {expected[id]}" if expected[id] != own[id] else "") for id in ids]
-
-
-def describe_turn(output: FrameOutput) -> str:
-    """Return the turn of a frame as one text."""
-    return "; ".join((*output.updates, output.response or "silent"))
 
 
 def list_tags(split: Split) -> list[str]:
@@ -96,23 +92,17 @@ def list_reasons(run: Run) -> tuple[list[dict[str, Any]], str]:
     return found, str(packed.get("why_not", ""))
 
 
-def make_judgement(event: Event, *, reviewer: str, write: str = "", **parts: Any) -> list[Action]:
-    """Return the actions of one write: ``parts`` has a verdict with its confidence, tags and a note; or some of these.
+def make_judgement(event: Event, *, reviewer: str, write: str, **parts: Any) -> list[Action]:
+    """Return the actions of one write: ``parts`` has a verdict with its confidence, tags, a correction or a note.
 
-    Their ids begin with that of the write, by default a new one. Raises ``ValueError`` for a verdict that does not fit.
+    Their ids begin with that of the write. Raises ``ValueError`` for a verdict that does not fit.
     """
-    write, confidence = write or uuid4().hex[:16], parts.pop("confidence", None)
-    fields: dict[str, Any] = {"reviewer": reviewer, "video_id": event.video_id, "event": event}
+    of_all: dict[str, Any] = {"reviewer": reviewer, "video_id": event.video_id, "event": event}
+    confidence = {"verdict": parts.pop("confidence", None)}
     actions = [
-        Action(kind=kind, action_id=f"{write}-{kind}", **fields, **{kind: parts[kind]},
-               confidence=confidence if kind == "verdict" else None)
+        Action(kind=kind, action_id=f"{write}-{kind}", confidence=confidence.get(kind), **of_all, **{kind: parts[kind]})
         for kind in _PARTS
         if parts.get(kind)
-    ]  # fmt: skip
+    ]
     check_verdict(actions[0])
     return actions
-
-
-def find_write(action: Action) -> str:
-    """Return the id of the write of an action of ``make_judgement``."""
-    return action.action_id.rpartition("-")[0]

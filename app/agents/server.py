@@ -33,20 +33,19 @@ _Context = ServerRequestContext[Any, Any]
 def make_server(find_tools: Callable[[_Context], Tools]) -> Server[Any]:
     """Return the server; ``find_tools`` returns the tools of the client that calls."""
     limiter = anyio.CapacityLimiter(MAX_CALLS)
-    known = [
-        types.Tool(
-            name=one.name,
-            description=one.description,
-            input_schema=one.arguments.model_json_schema(),
-            annotations=types.ToolAnnotations(
-                read_only_hint=not one.writes, destructive_hint=False, open_world_hint=False
-            ),
-        )
-        for one in list_tools(Tools).values()
-    ]
 
     async def on_list_tools(_: _Context, __: types.PaginatedRequestParams | None) -> types.ListToolsResult:
-        return types.ListToolsResult(tools=known)
+        return types.ListToolsResult(tools=[
+            types.Tool(
+                name=one.name,
+                description=one.description,
+                input_schema=one.arguments.model_json_schema(),
+                annotations=types.ToolAnnotations(
+                    read_only_hint=not one.writes, destructive_hint=False, open_world_hint=False
+                ),
+            )
+            for one in list_tools(Tools).values()
+        ])  # fmt: skip
 
     async def on_call_tool(context: _Context, params: types.CallToolRequestParams) -> types.CallToolResult:
         tools, arguments = find_tools(context), params.arguments or {}
@@ -55,13 +54,9 @@ def make_server(find_tools: Callable[[_Context], Tools]) -> Server[Any]:
         content += [types.ImageContent(data=to_base64(one), mime_type="image/jpeg") for one in reply.pictures]
         return types.CallToolResult(content=content, is_error=reply.is_error)
 
-    return Server(
-        "stepscope",
-        version=version("stepscope"),
-        instructions=INSTRUCTIONS,
-        on_list_tools=on_list_tools,
-        on_call_tool=on_call_tool,
-    )
+    given: dict[str, Any] = {"version": version("stepscope"), "instructions": INSTRUCTIONS}
+    server: Server[Any] = Server("stepscope", **given, on_list_tools=on_list_tools, on_call_tool=on_call_tool)
+    return server
 
 
 def _name_client(context: _Context) -> str:
@@ -71,9 +66,9 @@ def _name_client(context: _Context) -> str:
 
 def serve_stdio(workspace: Workspace, address: str) -> None:
     """Serve the person at this machine until stdin ends; ``address`` is that of the page, for links."""
-    server = make_server(lambda context: Tools(workspace, Caller(agent=_name_client(context), address=address)))
 
     async def run() -> None:
+        server = make_server(lambda context: Tools(workspace, Caller(agent=_name_client(context), address=address)))
         async with stdio_server() as (received, sent):
             await server.run(received, sent, server.create_initialization_options())
 
@@ -87,11 +82,11 @@ def make_routes(
 
     def find_tools(context: _Context) -> Tools:
         request: Any = context.request
-        user = signed_in(request)
+        user, address = signed_in(request) or "", str(request.base_url)
         current_visitor.set(user or current_visitor.get())
-        may_write = is_of_one_person or user is not None
-        named = {"agent": _name_client(context), "user": user or "", "address": str(request.base_url)}
-        return Tools(workspace, Caller(may_write=may_write, **named))
+        may_write = is_of_one_person or bool(user)
+        caller = Caller(agent=_name_client(context), user=user, may_write=may_write, address=address)
+        return Tools(workspace, caller)
 
     manager = StreamableHTTPSessionManager(make_server(find_tools), json_response=True, stateless=True)
 
@@ -99,5 +94,4 @@ def make_routes(
         return PlainTextResponse(write_guide(str(request.base_url)))
 
     endpoint = Route(PATH, StreamableHTTPASGIApp(manager), methods=["POST"])
-    routes: list[BaseRoute] = [endpoint, Route("/llms.txt", describe)]
-    return routes, lambda _: manager.run()
+    return [endpoint, Route("/llms.txt", describe)], lambda _: manager.run()

@@ -1,13 +1,14 @@
 """The table of tools: from the methods of a class to names, schemas and calls.
 
-A call checks its arguments by the types of the method, and returns JSON of a bounded length. What a run says, such as a
-message or the name of a step, is only in values of that JSON.
+A call checks its arguments by the types of the method, and returns JSON of a bounded length. Texts of a run, such as a
+message or the name of a step, are only in values of that JSON.
 """
 
-import inspect
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
+from inspect import signature
 from typing import Any, Final, TypeVar, get_type_hints
 
 from pydantic import BaseModel, ConfigDict, ValidationError, create_model
@@ -23,16 +24,9 @@ MAX_TEXT_CHARS: Final = (600, 200, 80)
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-@dataclass(frozen=True, slots=True)
-class Picture:
-    """A JPEG picture among the values of a result."""
-
-    jpeg: bytes
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reply:
-    """What a call returns: JSON and JPEG pictures, or the sentence of an error."""
+    """The reply to a call: JSON and JPEG pictures, or the sentence of an error."""
 
     text: str
     pictures: tuple[bytes, ...] = ()
@@ -45,54 +39,51 @@ class Tool:
 
     name: str
     description: str
-    """When to use it: its docstring."""
+    """The docstring, which says when to use it."""
     arguments: type[BaseModel]
     writes: bool
     """Whether it changes the reviews or writes files."""
-    runs_model: bool
-    """Whether it may run a model, one call at a time."""
 
 
-def tool(*, writes: bool = False, runs_model: bool = False) -> Callable[[F], F]:
+def tool(*, writes: bool = False) -> Callable[[F], F]:
     """Mark a method as a tool."""
 
     def mark(function: F) -> F:
-        vars(function)["marks"] = {"writes": writes, "runs_model": runs_model}
+        vars(function)["writes"] = writes
         return function
 
     return mark
 
 
-def list_tools(of: type) -> dict[str, Tool]:
+@cache
+def list_tools(of: type) -> Mapping[str, Tool]:
     """Return the tools of a class by name, in the order of its methods."""
-    return {name: _read_tool(name, function) for name, function in vars(of).items() if hasattr(function, "marks")}
+    tools = {}
+    for name, function in vars(of).items():
+        if not hasattr(function, "writes"):
+            continue
+        hints, (_, *parameters) = get_type_hints(function, include_extras=True), signature(function).parameters.values()
+        fields: dict[str, Any] = {
+            one.name: (hints[one.name], ... if one.default is one.empty else one.default) for one in parameters
+        }
+        arguments = create_model(name, __config__=ConfigDict(extra="forbid"), **fields)
+        description = " ".join(function.__doc__.split())
+        tools[name] = Tool(name=name, description=description, arguments=arguments, writes=function.writes)
+    return tools
 
 
-def _read_tool(name: str, function: Any) -> Tool:
-    hints = get_type_hints(function, include_extras=True)
-    fields: dict[str, Any] = {
-        one.name: (hints[one.name], ... if one.default is one.empty else one.default)
-        for one in list(inspect.signature(function).parameters.values())[1:]
-    }
-    arguments = create_model(name, __config__=ConfigDict(extra="forbid"), **fields)
-    return Tool(
-        name=name, description=" ".join(function.__doc__.split()), arguments=arguments, **function.marks
-    )  # fmt: skip
-
-
-def call_tool(target: Any, name: str, arguments: Mapping[str, Any]) -> Reply:
+def call_tool(target: Any, name: str, arguments: Any) -> Reply:
     """Call a tool of an object by its name; one that writes needs its ``check_may_write``.
 
     Errors with a message for users become the reply.
     """
     try:
-        found = list_tools(type(target)).get(name)
+        found = list_tools(target.__class__).get(name)
         if found is None:
             raise ValueError(f"there is no tool {name[:80]!r}")
         if found.writes:
             target.check_may_write()
-        checked = found.arguments.model_validate(arguments)
-        return pack_reply(getattr(target, name)(**dict(checked)))
+        return pack_reply(getattr(target, name)(**dict(found.arguments.model_validate(arguments))))
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         return Reply(text=as_sentence(f"{'.'.join(map(str, first['loc']))[:80]}: {first['msg']}"), is_error=True)
@@ -122,8 +113,9 @@ def pack_reply(result: Mapping[str, Any]) -> Reply:
 
 
 def _pack(value: Any, pictures: list[bytes], limit: int) -> Any:
-    if isinstance(value, Picture):
-        pictures.append(value.jpeg)
+    """Return a value as JSON has it; a JPEG picture is moved to ``pictures``."""
+    if isinstance(value, bytes):
+        pictures.append(value)
         return f"picture {len(pictures)} of this reply"
     if isinstance(value, Mapping):
         packed = {str(name): _pack(part, pictures, limit) for name, part in value.items()}
@@ -131,7 +123,7 @@ def _pack(value: Any, pictures: list[bytes], limit: int) -> Any:
     if isinstance(value, list | tuple):
         return [_pack(part, pictures, limit) for part in value]
     if isinstance(value, float):
-        return round(value, 4) if value == value else None
+        return None if math.isnan(value) else round(value, 4)
     if isinstance(value, str):
         shown = show_turns(value)
         return shown if len(shown) <= limit else f"{shown[: limit - 1]}…"

@@ -1,4 +1,4 @@
-"""What the tools work on: the runs of a page or of a folder, the reviews, who calls, and the model.
+"""The runs, the reviews and the model for tools, and who calls them.
 
 Each access to a run passes ``Workspace.find_run``: a name is one of the list that the caller may see, never a path.
 """
@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 
 from stepscope.app.core.batch_context import BatchContext
 from stepscope.app.core.job_queue import JobQueue
-from stepscope.app.core.places import make_link, run_url_params
 from stepscope.app.core.run import Run
 from stepscope.app.core.saved import read_saved_run
 from stepscope.app.core.videos import sample_clip
@@ -30,7 +29,7 @@ from stepscope.engine.imports import import_uncollected
 from stepscope.engine.model.files.bundled import ASSETS
 from stepscope.eval.data.loading import read_split
 from stepscope.eval.data.samples import Sample, Split, build_task
-from stepscope.eval.matching.turns import DEFAULT_ENCODER, Encode, import_encoder
+from stepscope.eval.matching.turns import DEFAULT_ENCODER, import_encoder
 from stepscope.eval.reports.scoring import ScoreSettings
 from stepscope.eval.runs.folder import RunFolder
 from stepscope.eval.runs.worker_messages import WorkerConfig
@@ -47,7 +46,7 @@ _MAX_AGENT_CHARS: Final = 30
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Caller:
-    """Who calls the tools."""
+    """The client that calls the tools, and its user."""
 
     agent: str = "agent"
     """Name that the client gives itself."""
@@ -55,24 +54,24 @@ class Caller:
     """The signed-in user; empty for the person at this machine, and for nobody."""
     may_write: bool = True
     address: str = "http://127.0.0.1:7860/"
-    """Of the page, before the query of a link."""
+    """Address of the page, before the query of a link."""
 
     @property
     def reviewer(self) -> str:
-        """The name in the history: no person can be taken for it, and it for no person."""
+        """The name in the history, which cannot be that of a person."""
         agent = "".join(char for char in self.agent if char.isprintable()).strip()[:_MAX_AGENT_CHARS] or "agent"
         return f"{AGENT}{agent}{f' ({self.user})' if self.user else ''}"[:MAX_REVIEWER_CHARS]
 
 
 @dataclass(kw_only=True, eq=False)
 class Workspace:
-    """The runs, the reviews and the model of all callers."""
+    """The runs, the reviews and the model, which all callers share."""
 
     batches: BatchContext
     store: ReviewStore
     is_blind: bool = False
     reads_splits: bool = False
-    """Whether the split that a run names is read: the runs are of the person at this machine."""
+    """Whether the split that a run names is read: all runs are of the person at this machine."""
     find_checkpoint: "Callable[[str], Checkpoint | None]" = lambda _: None
     """Returns the loaded model with a digest."""
     model_problem: str = ""
@@ -80,11 +79,6 @@ class Workspace:
     _turn: Lock = field(default_factory=Lock)
     _kept: "tuple[object, Recording] | None" = None
     """The last recording, by its video and outputs."""
-
-    @property
-    def encode(self) -> Encode:
-        """The text encoder of scores."""
-        return self.batches.jobs.encode
 
     def list_names(self) -> list[str]:
         """Return the names of the caller's runs, the newest first; a run with links out of its folder is not listed."""
@@ -124,62 +118,59 @@ class Workspace:
             raise ValueError(f"the run {name} has no video {video_id[:80]!r}; read_run names them")
         return sample
 
-    def read_run(self, name: str, video_id: str) -> Run:
-        """Return one video of a run with its outputs, diagnosis and evidence. Raises ``ValueError`` without outputs."""
+    def read_run(self, name: str, video_id: str) -> tuple[Run, Sample]:
+        """Return a video of a run with its outputs, diagnosis and evidence. Raises ``ValueError`` without outputs."""
         sample, settings = self.find_sample(name, video_id), self.batches.settings_of(name)
         clip = sample_clip(sample, sample.video_path or Path(), is_bundled=False)
         scoring = self.batches.scoring_of(settings)
         run = read_saved_run(self.find_run(name), clip, settings=settings, scoring=scoring, encoder={})
-        return replace(run, name=name)
+        return replace(run, name=name), sample
 
     @contextmanager
-    def record(self, run: Run) -> "Iterator[Recording]":
+    def record(self, run: Run, sample: Sample) -> "Iterator[Recording]":
         """Yield the recording of a saved run, streamed again; one caller at a time has the model.
 
         Raises ``ValueError`` for a long video, if nothing can be run again, or while others have the model.
         """
         if self.model_problem:
             raise ValueError(self.model_problem)
-        sample = run.clip.sample
-        assert sample is not None
         if sample.num_frames > MAX_FRAMES:
-            raise ValueError(
-                f"{sample.video_id} has {sample.num_frames} frames, more than {MAX_FRAMES}; use `stepscope explain`"
-            )
+            shown = f"{sample.video_id} has {sample.num_frames} frames, more than {MAX_FRAMES}"
+            raise ValueError(f"{shown}; use `stepscope explain`")
         if not self._turn.acquire(timeout=_WAIT_S):
             raise ValueError("others have the model; try again later")
         try:
             key = run.name, sample, run.outputs
             if self._kept is None or self._kept[0] != key:
                 self._kept = None  # its memory is free for the new one
-                self._kept = key, self._stream(run, sample)
+                self._kept = key, self._stream(run.name, sample)
             yield self._kept[1]
         finally:
             self._turn.release()
 
-    def _stream(self, run: Run, sample: Sample) -> "Recording":
-        plan = import_uncollected("stepscope.eval.diagnosis.plan")
-        worker = import_uncollected("stepscope.eval.runs.pools.worker")
-        features = import_uncollected("stepscope.eval.runs.streaming.sample_features")
-        replay = import_uncollected("stepscope.engine.replay")
-        folder, split = self.find_run(run.name), self.find_split(run.name)
-        is_bundled = folder.path == self.batches.bundled  # its settings name the checkpoint from the checkout
+    def _stream(self, name: str, sample: Sample) -> "Recording":
+        plan, batch, worker, features, replay = (  # which need torch
+            import_uncollected(f"stepscope.{module}")
+            for module in (
+                "eval.diagnosis.plan",
+                "eval.runs.batch",
+                "eval.runs.pools.worker",
+                "eval.runs.streaming.sample_features",
+                "engine.replay",
+            )
+        )
+        folder = self.find_run(name).path
+        is_bundled = folder == self.batches.bundled  # its settings name the checkpoint from the checkout
         given = WorkerConfig(checkpoint=str(ASSETS / "checkpoint")) if is_bundled else None
-        config, settings = plan.find_model(folder.path, split, given)
+        work, settings = plan.find_model(folder, self.find_split(name), given)
         checkpoint = self.find_checkpoint(str(settings["model_digest"]))
         if checkpoint is None:
-            spec = import_uncollected("stepscope.eval.runs.batch").parse_devices("auto")[0]
-            checkpoint = worker.load_checkpoint(config, spec)
-        frames = features.SampleFeatures(checkpoint=checkpoint, folder=config.features).embed(sample)
-        of_stream = {"task": build_task(sample), "config": replace(config.config, fps=sample.fps)}
-        recording: Recording = replay.Recording(checkpoint, frames, **of_stream)
-        for _ in recording.run():
-            pass
+            checkpoint = worker.load_checkpoint(work, batch.parse_devices("auto")[0])
+        frames = features.SampleFeatures(checkpoint=checkpoint, folder=work.features).embed(sample)
+        config = replace(work.config, fps=sample.fps)
+        recording: Recording = replay.Recording(checkpoint, frames, task=build_task(sample), config=config)
+        list(recording.run())
         return recording
-
-    def make_link(self, caller: Caller, run: Run, time_s: float) -> str:
-        """Return the address of a moment in the page."""
-        return f"{caller.address}{make_link({**run_url_params(run), 't': f'{time_s:g}'})}"
 
 
 def import_server() -> Any:

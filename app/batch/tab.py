@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import gradio as gr
 
+from stepscope.app.batch.asking import make_ask_panel
 from stepscope.app.batch.charts import make_charts_panel
 from stepscope.app.batch.compare import make_compare_panel
 from stepscope.app.batch.leaderboard import make_leaderboard_panel
@@ -32,7 +33,7 @@ from stepscope.app.controls.widgets import AT_ONCE, LATEST, make_fold, make_tab,
 from stepscope.app.core.batch_context import BatchContext
 from stepscope.app.player.opening import InPlayer, open_video, read_step
 from stepscope.app.player.views import PlayerView
-from stepscope.app.window.context import AppContext
+from stepscope.app.window.context import AppContext, ReviewContext
 
 POLL_INTERVAL_S: Final = 1.0
 
@@ -49,6 +50,7 @@ STARTED_JS: Final = """(problem) => {
 def make_batch_tab(
     context: AppContext,
     batches: BatchContext,
+    reviews: ReviewContext,
     in_player: InPlayer,
     *,
     here: Any,
@@ -85,6 +87,8 @@ def make_batch_tab(
                 with make_tab("Scores"):
                     make_slice_panel(context, batches, selection=selection)
                     corpus = gr.HTML(elem_id="corpus", padding=False)
+                with make_tab("Ask"):
+                    make_ask_panel(context, batches, reviews, runs=runs, in_player=in_player)
                 with make_tab("Charts") as tab:
                     charts = make_charts_panel(batches, runs=runs, shown=shown, here=tab)
                 with make_tab("Thresholds") as tab:

@@ -61,6 +61,12 @@ class PageOptions(DeviceOptions, LoadingOptions):
     """Minutes after which a live session ends if other windows wait for the model; alone it has no limit."""
     max_upload_mb: int = 2048
     """Maximum size of an upload, in MB."""
+    endpoint: str = ""
+    """OpenAI-compatible endpoint of a model that calls tools, such as http://localhost:8000/v1: it answers questions
+    about runs in Batch, of everybody who can open the page. The key is read from $STEPSCOPE_API_KEY or
+    $OPENAI_API_KEY."""
+    model: str = ""
+    """Name of the served model of --endpoint."""
     mcp: bool = False
     """Serve the tools of agents at /mcp, and their description at /llms.txt; those that write need a signed-in user,
     except on a page of one person."""

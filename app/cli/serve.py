@@ -72,6 +72,7 @@ from stepscope.eval.matching.sentence_encoders import load_encoder
 from stepscope.eval.matching.turns import DEFAULT_ENCODER
 from stepscope.eval.reports.scoring import ScoreSettings
 from stepscope.eval.runs.folder import RunFolder
+from stepscope.eval.served.chat import Endpoint
 
 DEFAULT_SPLITS = ("test", "val")
 """Names of splits that are loaded if their files lie next to ``--data``."""
@@ -95,6 +96,9 @@ def serve(options: PageOptions) -> None:
     if not options.max_upload_mb > 0:
         raise ValueError(f"--max-upload-mb must be positive; got {options.max_upload_mb}")
     server = import_server() if options.mcp else None
+    if bool(options.endpoint) != bool(options.model):
+        raise ValueError("--endpoint and --model name a served model together; give both or neither")
+    endpoint = Endpoint(url=options.endpoint, model=options.model, num_retries=0) if options.endpoint else None
     host = options.host.removeprefix("[").removesuffix("]")
     _check_address(host, options.port)
     root_path = read_root_path(options.root_path)
@@ -124,7 +128,7 @@ def serve(options: PageOptions) -> None:
         ]
         is_of_one_person = rules.is_local and users is None
         recent = RecentSessions(str if is_of_one_person else current_visitor.get)
-        context = replace(_load_context(options, config, splits, copies, stack), recent=recent)
+        context = replace(_load_context(options, config, splits, copies, stack), recent=recent, endpoint=endpoint)
         bundled_split = RunFolder(BUNDLED_RUN).split_path().resolve()
         batches = BatchContext(
             jobs=JobQueue(

@@ -39,7 +39,7 @@ def halt(live: Cancellable | None) -> Updates:
     """Request the end of work after the current video, and show that."""
     if live is not None:
         live.is_cancelled = True
-    note = render_note("Cancelling: it ends after the current video.")
+    note = render_note("Cancelling: it ends after the current video or reply.")
     return Updates(show_working(note), cancel=gr.Button(interactive=False))
 
 

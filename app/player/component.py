@@ -16,7 +16,7 @@ import plotly.graph_objects as go
 
 from stepscope.app.figures.charts.layout import draw_themes
 from stepscope.app.review_store.actions import UNFIT_VERDICTS
-from stepscope.app.server.routes import ANSWER_URL, PLOTLY_URL, SPEECH_URL, Modules
+from stepscope.app.server.routes import ANSWER_URL, PICTURE_URL, PLOTLY_URL, SPEECH_URL, Modules
 from stepscope.app.style.colours import Theme
 from stepscope.app.window.increments import ActiveStreams
 from stepscope.engine.config import StreamConfig
@@ -117,6 +117,7 @@ def make_player(
         "verdicts": list(VERDICTS),
         "unfit_verdicts": UNFIT_VERDICTS,
         "plotly_url": PLOTLY_URL,
+        "picture_url": PICTURE_URL,
         "speech_url": SPEECH_URL if hint is None else None,
         "answer_url": ANSWER_URL,
     }

@@ -7,7 +7,7 @@ plain values that are sent as JSON.
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import cache
 from typing import Any
 
@@ -205,12 +205,23 @@ def _describe(sample: Sample | None, review: Review, video_id: str, *, has_layer
         "video_id": video_id,
         "opinions": opinions,
         "finals": finals,
+        "proposals": _list_proposals(review, video_id),
         "layer_name": name,
         "left_out": list(review.unreadable),
     }
     if has_layer == name:
         return state
     return state | {"layer": _layer(sample, apply_corrections(sample, corrections)) if sample else None}
+
+
+def _list_proposals(review: Review, video_id: str) -> dict[str, list[Answer]]:
+    """Return the corrections that programs propose and no person has made, by the key of the event of their turn."""
+    made = {replace(one, reviewer="") for one in review.corrections.get(video_id, ())}
+    proposals = dict[str, list[Answer]]()
+    for one in review.proposals.get(video_id, ()):
+        if replace(one, reviewer="") not in made:
+            proposals.setdefault(reference_event(video_id, one.turn).key, []).append(asdict(one))
+    return proposals
 
 
 def _opinion(opinion: Opinion) -> Answer:

@@ -16,6 +16,7 @@ from stepscope.eval.data.samples import Sample
 
 MAX_MOMENTS: Final = 10
 MAX_CAPTION: Final = 500
+MAX_SENTENCE: Final = 2000
 MAX_STORY_BYTES: Final = 64 * 2**10
 """Maximum size of a story file: ten moments of the longest captions and names need about half of it."""
 PICTURES: Final = "story"
@@ -33,6 +34,10 @@ class StoryMoment(BaseModel):
     video: _Name
     time_s: Annotated[float, Field(ge=0, le=1e6)]
     caption: Annotated[str, Field(max_length=MAX_CAPTION)] = ""
+    sentence: Annotated[str, Field(max_length=MAX_SENTENCE)] = ""
+    """The mistake in a sentence, as the player showed it."""
+    evidence: Annotated[str, Field(max_length=MAX_SENTENCE)] = ""
+    """The sentence of the evidence for the decision, if the run had it."""
     event: Annotated[str, Field(max_length=1000)] | None = None
     """Key of the event that the player selects; None for that at the time."""
 
@@ -100,7 +105,8 @@ def _write_markdown(story: Story, pictures: Sequence[str | None]) -> str:
     for number, (moment, picture) in enumerate(zip(story.moments, pictures, strict=True), start=1):
         lines.append(f"## {number}. {escape_markdown(moment.video)}, {format_clock(moment.time_s, digits=1)}")
         lines.append(f"![Picture of moment {number}]({picture})" if picture else "No picture")
-        lines += [escape_markdown(moment.caption)] if moment.caption.strip() else []
+        texts = (moment.caption, moment.sentence, moment.evidence)
+        lines += [escape_markdown(text) for text in texts if text.strip()]
         lines.append(f"Run {escape_markdown(moment.run)}")
     return "\n\n".join(lines) + "\n"
 

@@ -59,9 +59,11 @@ class Review:
     events: tuple[EventReview, ...]
     """Events with an opinion, by the order of their first action."""
     corrections: Mapping[str, tuple[Correction, ...]]
-    """Corrections that are not undone, by video, oldest first."""
+    """Corrections of people that are not undone, by video, oldest first."""
+    proposals: Mapping[str, tuple[Correction, ...]] = field(default_factory=dict)
+    """Corrections by programs that are not undone, by video; without effect until a person stores the same one."""
     correction_log: Mapping[str, tuple[LoggedCorrection, ...]] = field(default_factory=dict, compare=False)
-    """All corrections by video, including undone ones, oldest first."""
+    """All corrections of people by video, including undone ones, oldest first."""
     last_action: str = field(default="", compare=False)
     """Id of the last folded action; empty without actions."""
     only: str | None = None
@@ -78,9 +80,12 @@ def fold_actions(actions: Iterable[Action], *, only: str | None = None) -> Revie
     opinions: dict[str, dict[str, Opinion]] = defaultdict(dict)
     settled: dict[str, Action] = {}
     log: dict[str, list[LoggedCorrection]] = defaultdict(list)
+    proposals: dict[str, tuple[Correction, ...]] = defaultdict(tuple)
     for action in included:
         is_undone = action.action_id not in effective
-        if action.correction is not None:
+        if action.correction is not None and is_program(action.reviewer):
+            proposals[action.video_id] += () if is_undone else (action.correction,)
+        elif action.correction is not None:
             entry = LoggedCorrection(correction=action.correction, at=action.at, is_undone=is_undone)
             log[action.video_id].append(entry)
         elif is_undone:
@@ -108,6 +113,7 @@ def fold_actions(actions: Iterable[Action], *, only: str | None = None) -> Revie
             for video_id, entries in log.items()
             if (in_effect := tuple(entry.correction for entry in entries if not entry.is_undone))
         },
+        proposals=proposals,
         correction_log={video_id: tuple(entries) for video_id, entries in log.items()},
         last_action=included[-1].action_id if included else "",
         only=only,

@@ -31,6 +31,7 @@ from stepscope.engine.video.reader import OnDamage, warn_damaged
 from stepscope.eval.data.samples import Sample, Split
 from stepscope.eval.matching.turns import Encode
 from stepscope.eval.runs.folder import signal_settings, versions
+from stepscope.eval.served.chat import Endpoint
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,6 +62,8 @@ class AppContext:
     """The model in another process, on ZeroGPU; None if the model of ``checkpoint`` runs in this one."""
     model_use: ModelUse = field(default_factory=ModelUse)
     """The live session that has the model, and who waits for it."""
+    endpoint: Endpoint | None = None
+    """The served model that answers questions about runs in Batch."""
     chat_workers: Sequence[AnsweringWorker] = ()
     """The workers that answer questions; by default one, with the page's model."""
 

@@ -5,12 +5,12 @@ Silence is an empty answer that stopped by itself, without reasoning.
 
 import re
 from bisect import bisect_right
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any, Final
 
-from stepscope.engine.io.files import strip_text
+from stepscope.engine.io.files import replace_surrogates, strip_text, to_json
 from stepscope.engine.io.json_records import short_repr
 from stepscope.engine.reasoning import MAX_REASONING, OPENING, split_reasoning, strip_end
 from stepscope.engine.records import Reasoning
@@ -43,6 +43,16 @@ _MAX_SHOWN: Final = 120
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ToolCall:
+    """A call of a tool by a served model."""
+
+    call_id: str
+    name: str
+    arguments: str
+    """JSON, as the model wrote it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Completion:
     """An answer of a served model."""
 
@@ -55,6 +65,8 @@ class Completion:
     """Whether it ended by itself, in contrast to one that is cut."""
     is_opened_by_prompt: bool = False
     """Whether its reasoning has an end and no beginning, because the template of the prompt holds that."""
+    calls: tuple[ToolCall, ...] = ()
+    """The tools that the model calls before it answers, of those that were offered."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,8 +80,13 @@ class Failure:
     """Whether a higher limit of tokens would help."""
 
 
-def read_response(payload: object, *, is_opened_by_prompt: bool = False) -> Completion | Failure:
-    """Return the answer in the JSON of ``/chat/completions``; ``is_opened_by_prompt`` is that of an earlier answer."""
+def read_response(
+    payload: object, *, is_opened_by_prompt: bool = False, has_tools: bool = False
+) -> Completion | Failure:
+    """Return the answer in the JSON of ``/chat/completions``; ``is_opened_by_prompt`` is that of an earlier answer.
+
+    With ``has_tools``, of a request that offers tools, it may be calls of them.
+    """
     whole = payload[0] if isinstance(payload, list) and payload else payload
     choices = whole.get("choices") if isinstance(whole, dict) else None
     choice = choices[0] if isinstance(choices, list) and choices else None
@@ -91,6 +108,8 @@ def read_response(payload: object, *, is_opened_by_prompt: bool = False) -> Comp
     texts = _list_texts(content, kinds=("text", "output_text"))
     thoughts = ["".join(_list_texts(message.get(name))) for name in _REASONING_FIELDS]
     thoughts.append("".join(_list_texts(content, kinds=("reasoning", "thinking"))))
+    if has_tools and (calls := tuple(_read_calls(message.get("tool_calls")))):
+        return Completion(text="".join(texts), calls=calls)
     has_tool = finish in _TOOLS or message.get("tool_calls") or message.get("function_call")
     return read_text(
         "".join(texts) if texts else None,
@@ -141,6 +160,16 @@ def read_text(
         has_stopped=not finish or finish in _STOPPED,
         is_opened_by_prompt=is_opened,
     )
+
+
+def _read_calls(value: object) -> Iterator[ToolCall]:
+    for number, call in enumerate(value if isinstance(value, list) else []):
+        function = call.get("function") if isinstance(call, dict) else None
+        if isinstance(function, dict):
+            given = function.get("arguments")  # some servers send them as an object
+            arguments = given if isinstance(given, str) else to_json(given or {})
+            name, call_id = (replace_surrogates(str(text)) for text in (function.get("name"), call.get("id") or number))
+            yield ToolCall(call_id=call_id, name=name, arguments=replace_surrogates(arguments))
 
 
 def _find_error(parts: Sequence[Mapping[str, Any]], finish: str) -> Failure | None:

@@ -30,6 +30,8 @@ _MAX_CHANGES: Final = 6
 _STREAMS: Final = ("ws", "wss")
 _MAX_WAIT_S: Final = 60.0
 _MASK: Final = "***"
+_POLL_S: Final = 0.2
+"""Seconds after which a request that waits looks whether it is cancelled."""
 _MAX_SHOWN: Final = 200
 MAX_BYTES: Final = 2**22
 """Maximum size of a response in bytes, after it is decompressed."""
@@ -45,7 +47,7 @@ class NoAnswerError(ServedModelError):
     exit_code = 1
 
 
-class _RefusedError(ServedModelError):
+class RefusedError(ServedModelError):
     """A request is refused for its content."""
 
     def __init__(self, message: str, *, refusal: str) -> None:
@@ -176,7 +178,8 @@ def find_change(body: Mapping[str, Any], refusal: str) -> Change | None:
 
     A server that names no parameter may refuse the logprobs.
     """
-    named = [name for name in body if name not in ("model", "messages") and re.search(rf"\b{name}\b", refusal)]
+    fixed = ("model", "messages", "tools")
+    named = [name for name in body if name not in fixed and re.search(rf"\b{name}\b", refusal)]
     is_about_logprobs = re.search("logprobs|top_n_tokens", refusal)
     if "logprobs" in body and (is_about_logprobs or not named):
         limit = read_limit(refusal, below=body.get("top_logprobs", 0)) if is_about_logprobs else 0
@@ -206,7 +209,9 @@ class ChatClient:
     sleep: Callable[[float], None] = time.sleep
     clock: Callable[[], float] = time.monotonic
     is_judge: bool = False
-    """Whether it grades, so that the options of a recording do not apply."""
+    """Whether it grades or answers questions, so that the options of a recording do not apply."""
+    is_cancelled: Callable[[], bool] = bool
+    """Whether a request that is sent must end without an answer."""
     _changes: list[Change] = field(default_factory=list, init=False)
     """What the server wants changed in every request."""
     _is_opened_by_prompt: bool = field(default=False, init=False)
@@ -230,23 +235,31 @@ class ChatClient:
             runner.run(self._http.aclose())
 
     def complete(
-        self, messages: Sequence[Mapping[str, Any]], *, max_tokens: int, needs_logprobs: bool = False
+        self,
+        messages: Sequence[Mapping[str, Any]],
+        *,
+        max_tokens: int,
+        needs_logprobs: bool = False,
+        tools: Sequence[Mapping[str, Any]] = (),
     ) -> Completion:
         """Return the answer to a chat, with the probabilities of its tokens if they are needed and the server has any.
 
-        A server that refuses a parameter is asked as it wants, then and later. Raises ``ServedModelError`` if there is
-        no response after all retries, and ``NoAnswerError`` for one without an answer.
+        ``tools`` are functions, with the keys of OpenAI, which the answer may call. A server that refuses another
+        parameter is asked as it wants, then and later. Raises ``ServedModelError`` if there is no response after all
+        retries, and ``NoAnswerError`` for one without an answer.
         """
         body: dict[str, Any] = {"model": self.endpoint.model, "messages": messages, "max_tokens": max_tokens}
         body["temperature"] = 0
         if needs_logprobs:
             body |= {"logprobs": True, "top_logprobs": TOP_LOGPROBS}
+        if tools:
+            body["tools"] = tools
         for change in self._changes:
             body = change.apply(body)
         while True:
             try:
                 return self._complete(body)
-            except _RefusedError as error:
+            except RefusedError as error:
                 wanted = find_change(body, error.refusal)
                 if wanted is None or len(self._changes) == _MAX_CHANGES:
                     raise
@@ -259,16 +272,17 @@ class ChatClient:
             self._pace.wait_for_turn()
             wait_s = backoff_s(attempt)
             try:
-                response = self._runner.run(self._post(body))
+                response = self._runner.run(self._post_until_cancelled(body))
             except TimeoutError:
-                problem = "the whole answer took longer than --timeout-s"
+                cure = "" if self.is_judge else "; raise --timeout-s"
+                problem = f"the whole answer took longer than {self.endpoint.timeout_s:g} s{cure}"
             except (httpx.HTTPError, httpx.InvalidURL) as error:
                 problem = hide_key(f"{type(error).__name__}: {error}")
             else:
                 status = response.status_code
                 problem = hide_key(f"status {status}: {response.text}")
                 if response.is_success:
-                    answer = self._read(response)
+                    answer = self._read(response, has_tools="tools" in body)
                     if isinstance(answer, Completion):
                         return answer
                     status = answer.status or status
@@ -279,7 +293,7 @@ class ChatClient:
                     raise NoAnswerError(self._explain(problem, body))
                 is_forbidden = status == 403 and "logprobs" in response.text  # this model may not give them
                 if status in _REFUSED_STATUSES or is_forbidden:
-                    raise _RefusedError(self._explain(problem, body), refusal=response.text)
+                    raise RefusedError(self._explain(problem, body), refusal=response.text)
                 if status not in RETRIED_STATUSES:
                     break
                 wait_s = _read_retry_after(response, default_s=wait_s)
@@ -287,7 +301,7 @@ class ChatClient:
                 self.sleep(wait_s)
         raise ServedModelError(self._explain(problem, body))
 
-    def _read(self, response: httpx.Response) -> Completion | Failure:
+    def _read(self, response: httpx.Response, *, has_tools: bool) -> Completion | Failure:
         """Return the answer of a response without the key. Raises ``NoAnswerError`` for one that is no JSON."""
         try:
             payload = load_json(response.content.decode())
@@ -295,7 +309,7 @@ class ChatClient:
             is_stream = response.text.lstrip().startswith(("data:", "event:"))
             cure = "switch off its streaming" if is_stream else "check that its address ends in /v1"
             raise NoAnswerError(f"the endpoint answers with no JSON; {cure}: {hide_key(response.text)}") from error
-        answer = read_response(payload, is_opened_by_prompt=self._is_opened_by_prompt)
+        answer = read_response(payload, is_opened_by_prompt=self._is_opened_by_prompt, has_tools=has_tools)
         if isinstance(answer, Failure):
             return answer
         self._is_opened_by_prompt |= answer.is_opened_by_prompt
@@ -306,13 +320,23 @@ class ChatClient:
         cure, num_pictures = "", to_json(body["messages"]).count('"image_url":')
         if is_cut:
             limit = next((value for name, value in body.items() if name.startswith("max_")), "unknown")
-            option = "choose a --judge-model that thinks less" if self.is_judge else "raise --max-new-tokens"
+            option = "choose a model that thinks less" if self.is_judge else "raise --max-new-tokens"
             cure = f" (it is {limit}); {option}"
         elif num_pictures > 1 and _TOO_MANY.search(problem):
             cure = f"; give --pictures {read_limit(problem, below=num_pictures) or 1}"
         elif _LOADING.search(problem) and not self.is_judge:
             cure = LOADING_CURE
         return f"{self.endpoint.url} gives no answer: {problem}{cure}"
+
+    async def _post_until_cancelled(self, body: Mapping[str, Any]) -> httpx.Response:
+        """Return a response as ``_post``. Raises ``ServedModelError`` once it is cancelled, and closes the request."""
+        request = asyncio.create_task(self._post(body))
+        while not request.done():
+            await asyncio.wait([request], timeout=_POLL_S)
+            if self.is_cancelled():
+                request.cancel()
+                raise ServedModelError("the request was cancelled")
+        return request.result()
 
     async def _post(self, body: Mapping[str, Any]) -> httpx.Response:
         """Return a response. Raises ``TimeoutError`` after the time limit of the whole, and as ``_read_body``.

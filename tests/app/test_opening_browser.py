@@ -163,6 +163,8 @@ def test_failures_of_a_kind_are_found_in_all_videos_and_told_as_a_story(page: Pa
     page.keyboard.press("*")
     wait_for_line(page, "Moment 2 of the story")
     page.locator(".ss").get_by_role("tab", name="Story").click()
+    page.wait_for_function("[...document.querySelectorAll('.ss-story img')].some((one) => one.naturalWidth > 0)")
+    assert "The hand takes a part that is not needed." in page.locator(".ss-story").inner_text()
     for number, caption in enumerate(("It takes a decoy.", "Here, too."), start=1):
         page.get_by_role("textbox", name=f"Caption of moment {number}").fill(caption)
     page.get_by_role("button", name="publish…").click()

@@ -11,8 +11,7 @@ import { seek } from "./clock/playhead.js";
 import { clearSelection, followEvent } from "./playback/selection.js";
 import { followSpeech } from "./clock/speech.js";
 
-const SLEEP_MS = 250,
-  APPROACH_S = 3;
+const SLEEP_MS = 250;
 
 // Runs once per animation frame during playback, otherwise a few times a second to save power.
 export function tick(player) {
@@ -25,15 +24,6 @@ export function tick(player) {
   else requestAnimationFrame(() => tick(player));
   updatePlayhead(player);
   followSpeech(player);
-}
-
-// Plays the last seconds before the moment at the playhead, and stops there. Until then, or until the user goes
-// elsewhere, its selection, its explanation and the address stay.
-export function approachMoment(player) {
-  const at = player.video.time;
-  player.approach = { from: at - APPROACH_S, at, selected: player.selectedTime, beganMs: performance.now() };
-  seek(player, at - APPROACH_S);
-  player.video.play();
 }
 
 function followApproach(player, time) {

@@ -3,7 +3,7 @@
 
 import { showTurns } from "../player/dom/dom.js";
 import { mountTheme } from "../player/dom/theme.js";
-import { approachMoment } from "../player/loop.js";
+import { approachMoment } from "../player/clock/playhead.js";
 import { findMoment, mountStory, showStory } from "./story.js";
 import { showTable } from "./table.js";
 import { openVideo } from "./view.js";

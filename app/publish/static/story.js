@@ -1,7 +1,11 @@
-// The story: moments with captions, in order. The table page lists them; each plays in the player, under its caption.
+// The story to scroll: moments with picture, caption, mistake and evidence. Each plays in its place up to the moment,
+// or in the player, under its caption.
 
-import { createNode } from "../player/dom/dom.js";
-import { clockText, countText } from "../player/state/data.js";
+import { createButton, createNode } from "../player/dom/dom.js";
+import { clockText } from "../player/state/data.js";
+import { findSource } from "./view.js";
+
+const BEFORE_S = 3;
 
 // Returns the moment of a number, from 1, as text; undefined for any other text.
 export function findMoment(story, number) {
@@ -18,19 +22,41 @@ function placeOf(story, moment) {
   return `${moment.video}, ${clockText(moment.time_s)}${run}`;
 }
 
-// Shows the moments as cards; a click plays from the moment.
 export function showStory(main, story) {
   const items = story.moments.map((moment) => {
-    const { picture: src, caption } = moment,
-      none = createNode("span", "dim", "No picture"),
-      picture = src ? createNode("img", "", "", { src, alt: "", loading: "lazy" }) : none,
-      words = createNode("b", "", caption || placeOf(story, moment));
+    const { caption, sentence, evidence } = moment,
+      href = linkOfMoment(story, moment);
     return createNode("li", "", [
-      createNode("a", "", [picture, words], { href: linkOfMoment(story, moment) }),
-      caption && createNode("span", "dim", placeOf(story, moment)),
+      drawPicture(moment),
+      caption && createNode("b", "", caption),
+      sentence && createNode("p", "", sentence),
+      evidence && createNode("p", "dim", evidence),
+      createNode("a", "", `${placeOf(story, moment)}: open in the player`, { href }),
     ]);
   });
-  main.append(createNode("h2", "", `Story: ${countText(items.length, "moment")}`), createNode("ol", "story", items));
+  main.append(createNode("h2", "", story.title || "Story"), createNode("ol", "story", items));
+}
+
+// The picture of a moment; a click plays the seconds before it in its place, and stops there.
+function drawPicture({ picture: src, row, time_s: at }) {
+  const picture = src && createNode("img", "", "", { src, alt: "", loading: "lazy" });
+  if (!row.video) return picture || createNode("span", "dim", "No picture");
+  const box = createNode("div", ""),
+    play = createButton("still", [picture, "▶ the 3 s before"], async () => {
+      const video = createNode("video", "", "", { controls: true, playsInline: true, poster: src ?? "" });
+      box.replaceChildren(video);
+      video.src = await findSource(row.video);
+      video.currentTime = Math.max(0, at - BEFORE_S);
+      video.ontimeupdate = () => {
+        if (video.currentTime < at) return;
+        video.pause();
+        video.ontimeupdate = null;
+        video.currentTime = at;
+      };
+      await video.play();
+    });
+  box.append(play);
+  return box;
 }
 
 // Shows the caption of a moment above the player, with the way to the others.

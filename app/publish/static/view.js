@@ -43,7 +43,7 @@ export function openVideo(rows, row, text, moment) {
 
 // Returns the address of a video in which browsers can seek: without range requests, as on `python -m http.server`,
 // they cannot, and the video is loaded whole.
-async function findSource(path) {
+export async function findSource(path) {
   const answer = await fetch(path, { headers: { Range: "bytes=0-0" } });
   if (!answer.ok) throw new Error(`The video cannot be loaded (${answer.status}).`);
   return answer.status === 206 ? path : URL.createObjectURL(await answer.blob());

@@ -1,7 +1,9 @@
 """A run of two videos whose texts are hostile, and the tools for it."""
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -32,6 +34,17 @@ def folder(demo_manifest: Path, tmp_path: Path) -> Path:
 def tools(folder: Path) -> Iterator[Tools]:
     with open_runs(folder / "runs") as tools:
         yield tools
+
+
+def call_tools(*calls: tuple[str, Any]) -> tuple[int, Any]:
+    """Return the status and the JSON by which a model calls tools; arguments that are a text are sent as they are."""
+    called = [
+        {"id": f"call-{number}", "type": "function", "function": {
+            "name": name, "arguments": given if isinstance(given, str) else json.dumps(given)
+        }}
+        for number, (name, given) in enumerate(calls)
+    ]  # fmt: skip
+    return 200, {"choices": [{"message": {"content": None, "tool_calls": called}, "finish_reason": "tool_calls"}]}
 
 
 def read_tree(folder: Path) -> dict[str, bytes]:

@@ -14,10 +14,11 @@ from typing import Any
 
 import pytest
 
-from stepscope.app.agents.reviewer import INSTRUCTION
+from stepscope.app.agents.reviewer import ANSWERS, INSTRUCTION
 from stepscope.app.cli.stepscope import main
 from stepscope.app.review_store.actions import Action
 from stepscope.app.review_store.store import open_store, read_review
+from tests.app.agents.conftest import INJECTION, SECRET, call_tools, read_tree
 from tests.support.paths import ASSETS, ROOT
 from tests.support.servers.served import ModelServer, serve_chat
 
@@ -119,6 +120,29 @@ def test_a_model_is_compared_with_people_and_sees_none_of_them(run: Path, capfd:
     out = capfd.readouterr().out
     assert "verdicts that people gave too, by confidence: 0.7 to 0.9: 3 of 4" in out
     assert re.search(r"^all +0 ", out, re.MULTILINE), "a model is no second person"
+
+
+def test_a_model_that_obeys_a_run_stores_its_verdict_and_nothing_else(folder: Path) -> None:
+    """The messages of the run and the text of its pictures tell it to call tools, and to leave the folder."""
+
+    def obey(request: dict[str, Any]) -> tuple[int, Any]:
+        assert "Ignore all instructions" in request["messages"][1]["content"][-1]["text"]
+        assert request["messages"][1]["content"][0]["type"] == "image_url"
+        _, called = call_tools(("publish", {"run": "demo"}), ("read_run", {"run": "../../secret"}))
+        _, judged = respond(request, verdict="unclear", tags=["../../secret"], reason=INJECTION, undo="all", run="..")
+        message = {**judged["choices"][0]["message"], "tool_calls": called["choices"][0]["message"]["tool_calls"]}
+        return 200, {"choices": [{"message": message, "finish_reason": "stop"}]}
+
+    before, run = read_tree(folder), folder / "runs" / "demo"
+    with serve_chat(ModelServer(answers=[], respond=obey)) as server:
+        assert main(make_words(run, server, videos=[])) == 0
+    after = read_tree(folder)
+    assert SECRET not in json.dumps(server.requests)
+    assert after.pop(str(run / ANSWERS))
+    assert after == before
+    with open_store(folder / "runs" / "reviews.sqlite") as store:
+        stored = store.read()
+    assert {(one.reviewer, one.kind) for one in stored} == {("model:m", "verdict"), ("model:m", "note")}
 
 
 @pytest.mark.parametrize(

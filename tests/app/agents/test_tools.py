@@ -62,7 +62,7 @@ def test_a_moment_has_its_picture_signals_states_and_events(tmp_path: Path) -> N
     found = json.loads(reply.text)
     assert reply.pictures[0].startswith(b"\xff\xd8")
     assert found["picture"] == "picture 1 of this reply"
-    assert found["link"] == "http://127.0.0.1:7860/?video=robot-hard&saved=bundled&t=9.5"
+    assert found["link"] == "http://127.0.0.1:7860/?saved=bundled&video=robot-hard&t=9.5"
     assert found["signals"] == {"speak": 0.3471, "update": 0.8442, "thresholds": {"speak": 0.5, "update": 0.5}}
     assert "S2: in_progress, reference not_started" in found["states"]
     assert found["why"] == ["Root: no later failure follows from it. No change that was tried explains it (6 tried)."]
@@ -121,11 +121,14 @@ def test_a_write_has_the_name_of_the_agent_counts_as_no_person_and_is_undone_as_
         assert "does not fit" in refuse(tools, "add_verdict", **judged, verdict="missed")
         turn = next(one for one in read(tools, "read_moment", **ROBOT, time_s=9.5)["reference"])
         proposal = {**ROBOT, "event": turn["event"], "kind": "time", "time_s": 10.0}
-        read(tools, "propose_correction", **proposal)
+        proposed = read(tools, "propose_correction", **proposal)
         assert "within the video" in refuse(tools, "propose_correction", **{**proposal, "time_s": 1000.0})
         state = read_review(store)
-        assert not state.corrections
-        assert "Proposed correction: time 10 s." in [one.note for found in state.events for one in found.opinions]
+        assert (state.corrections, state.correction_log) == ({}, {})
+        (waiting,) = state.proposals[VIDEO]
+        assert (waiting.kind, waiting.time_s, waiting.reviewer) == ("time", 10.0, proposed["reviewer"])
+        assert read(tools, "undo", write=proposed["write"]) == {"undone": 1}
+        assert not any(read_review(store).proposals.values())
 
 
 def test_nobody_without_the_right_writes(tmp_path: Path) -> None:

@@ -1,8 +1,11 @@
 """The batch tab in a browser: start, leave and come back, download, open, compare, charts, hostile names."""
 
+import json
+import threading
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from playwright.sync_api import Page
@@ -10,11 +13,13 @@ from playwright.sync_api import Page
 from stepscope.eval.data.loading import read_split
 from stepscope.eval.runs.batch import build_run_settings, parse_devices
 from stepscope.eval.runs.folder import RunFolder, VideoRecord, digest_sample
+from tests.app.agents.conftest import call_tools
 from tests.app.batch.runs.test_scoring import repeat
 from tests.app.player.static.test_stops_browser import painted_texts
 from tests.app.test_page_browser import wait_for_address
 from tests.support.data.batches import copies, make_worker_config, write_scores, write_split
 from tests.support.pages.browser import NEEDS_CHROMIUM, forget, open_page, serve, wait_for_status
+from tests.support.servers.served import ModelServer, serve_chat
 
 HOSTILE = "<img src=x onerror=window.hacked=1> {{1+1}} ${1+1}"
 STATUS = ".wb-run [role=status]"
@@ -27,8 +32,14 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
+def model() -> Iterator[ModelServer]:
+    with serve_chat(ModelServer(answers=[])) as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
 def address(
-    tiny_folder: Path, demo_manifest: Path, tmp_path_factory: pytest.TempPathFactory, runs: Path
+    tiny_folder: Path, demo_manifest: Path, tmp_path_factory: pytest.TempPathFactory, runs: Path, model: ModelServer
 ) -> Iterator[str]:
     """Serve the split ``test`` of four videos, and the runs ``prompt`` and ``late`` of the split ``other``.
 
@@ -50,7 +61,8 @@ def address(
     videos[1]["video_id"] = HOSTILE
     (folder / "v2.mp4").write_bytes(b"noise")
     manifest = write_split(folder, *videos).rename(folder / "test.json")
-    with serve(data=manifest, checkpoint=tiny_folder, runs=runs, more=["--split", str(other)]) as url:
+    more = ["--split", str(other), "--endpoint", model.url, "--model", "m"]
+    with serve(data=manifest, checkpoint=tiny_folder, runs=runs, more=more) as url:
         yield url
 
 
@@ -108,6 +120,33 @@ def test_two_compared_runs_keep_their_letters_and_back_returns_to_the_comparison
     page.go_back()
     page.wait_for_selector("#compared_videos", state="visible")
     wait_for_address(page, "tab=batch&view=Compare&shown=prompt&against=late")
+
+
+def test_a_question_is_answered_with_a_link_into_the_player_or_cancelled(page: Page, model: ModelServer) -> None:
+    is_cancelled = threading.Event()
+
+    def respond(request: dict[str, Any]) -> tuple[int, Any]:
+        if "wait" in request["messages"][1]["content"][0]["text"]:
+            is_cancelled.wait(60)
+        if len(request["messages"]) == 2:
+            return call_tools(("list_mistakes", {"run": "late"}))
+        video, ((time_s, *_), *_) = next(iter(json.loads(request["messages"][-1]["content"])["mistakes"].items()))
+        text = f"Late [here](?saved=late&video={video}&t={time_s}) <img src=x onerror=window.hacked=1>"
+        return 200, {"choices": [{"message": {"content": text}, "finish_reason": "stop"}]}
+
+    model.respond = respond
+    choose(page, "late")
+    page.get_by_role("tab", name="Ask", exact=True).click()
+    page.get_by_label("Ask about this run").fill("Please wait")
+    page.click("#start_ask_run")
+    page.click("#cancel_ask_run")
+    wait_for_status(page, "Cancelled", status="#ask_run_progress")
+    is_cancelled.set()
+    page.get_by_label("Ask about this run").fill("What is late?")
+    page.click("#start_ask_run")
+    page.get_by_role("link", name="here").click()
+    wait_for_status(page, "^v0 in the run late, .* at 0:0")
+    assert page.evaluate("window.hacked") is None
 
 
 def test_nothing_is_cut_off(page: Page) -> None:

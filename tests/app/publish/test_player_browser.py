@@ -172,6 +172,12 @@ def test_a_moment_of_a_story_plays_up_to_it_and_stops_with_its_explanation(
     publish(bundled_run, tmp_path / "told", videos=["tower-hard"], story=story)
     with serve_folder(tmp_path / "told") as address:
         page.goto(address)
+        if not busy_s:
+            page.click(".story .still")
+            page.wait_for_function(
+                "(at) => { const video = document.querySelector('.story video');"
+                " return video?.paused && Math.abs(video.currentTime - at) < 0.01; }", arg=row["t"],
+            )  # fmt: skip
         page.click(".story a")
         page.wait_for_function("() => document.querySelector('.ss')?.inspect?.().isPaused === false")
         began, link = inspect(page)["time"], link_of(page)

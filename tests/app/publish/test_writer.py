@@ -162,7 +162,14 @@ def test_a_story_comes_first_with_pictures_captions_and_its_other_runs(demo_mani
     runs = [save_run(tmp_path / name, demo_manifest) for name in ("a", "b")]
     story = tell(
         {"run": "b", "video": "truck-2", "time_s": 2.5, "caption": HOSTILE, "event": "e"},
-        {"run": "a", "video": "truck-1", "time_s": 1, "caption": "1. says\n*nothing*\u202e"},
+        {
+            "run": "a",
+            "video": "truck-1",
+            "time_s": 1,
+            "caption": "1. says\n*nothing*\u202e",
+            "sentence": "# Late",
+            "evidence": "",
+        },
     )
     others = [make_source(runs[1], videos=["truck-2"])]
     assert publish(runs[0], tmp_path / "site", story=story, others=others) == {}
@@ -179,7 +186,7 @@ def test_a_story_comes_first_with_pictures_captions_and_its_other_runs(demo_mani
         assert picture.format == "JPEG"
     written = (tmp_path / "site" / "story.md").read_text(encoding="utf-8")
     assert written.startswith("# Why it was late\n\n## 1. truck-2, 0:02.5\n\n![Picture of moment 1](story/1.jpg)\n")
-    assert "\n1\\. says \\*nothing\\*\\\\u202e\n" in written
+    assert "\n1\\. says \\*nothing\\*\\\\u202e\n\n\\# Late\n\nRun a\n" in written
     assert "\\<img src=x onerror=window.hacked=1\\>" in written
 
 

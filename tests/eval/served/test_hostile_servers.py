@@ -79,7 +79,7 @@ def test_a_slow_drip_ends_at_the_time_limit_of_the_whole_answer() -> None:
             num_sent += 1
 
     try:
-        with pytest.raises(ServedModelError, match="took longer than --timeout-s"):
+        with pytest.raises(ServedModelError, match=r"took longer than 0\.5 s; raise --timeout-s"):
             ask(drip, timeout_s=0.5)
     finally:
         is_over.set()

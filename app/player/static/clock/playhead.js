@@ -23,6 +23,17 @@ export function movePlayhead(player) {
 // To the picture of an instant: the model sees one that begins up to this much later (EPSILON_S of the engine).
 export const PICTURE_S = 6e-4;
 
+const APPROACH_S = 3;
+
+// Plays the last seconds before the moment at the playhead, and stops there (`loop.js`). Until then, or until the user
+// goes elsewhere, its selection, its explanation and the address stay.
+export function approachMoment(player) {
+  const at = player.video.time;
+  player.approach = { from: at - APPROACH_S, at, selected: player.selectedTime, beganMs: performance.now() };
+  seek(player, at - APPROACH_S);
+  player.video.play();
+}
+
 // Seeks within the video, also to its last frame; returns the new time in seconds.
 export function seek(player, time) {
   const last = (player.data.times?.at(-1) ?? 0) + PICTURE_S;

@@ -1,11 +1,12 @@
-// The story: up to ten moments with captions, in order, kept in this browser. *Publish* in Batch writes it as a player,
-// or as Markdown.
+// The story: up to ten moments with picture, caption, mistake and evidence, kept in this browser. *Publish* in Batch
+// writes it as a player, or as Markdown.
 
 import { createButton, createNode, keepSetting, saveBlob, setStatus } from "../dom/dom.js";
-import { seek } from "../clock/playhead.js";
+import { approachMoment, seek } from "../clock/playhead.js";
 import { selectedEvent } from "../playback/selection.js";
 import { clockText } from "../state/data.js";
 import { readSetting } from "../state/settings.js";
+import { sentenceOf } from "../state/stops.js";
 import { reveal } from "../timeline/chart.js";
 
 const MAX_MOMENTS = 10;
@@ -34,7 +35,11 @@ export function addMoment(player) {
     return setStatus(player, `A story has at most ${MAX_MOMENTS} moments: remove one in the tab Story.`);
   const time_s = Number(player.video.time.toFixed(3)),
     event = selectedEvent(player),
-    moment = { run: data.kept_run, video: data.video_id, time_s, caption: "", ...(event && { event }) };
+    stop = player.stopIndex === null ? null : data.stops[player.stopIndex],
+    sentence = stop ? sentenceOf(player, stop) : "",
+    evidence = player.shown.decision?.words ?? "",
+    texts = { caption: "", sentence, evidence },
+    moment = { run: data.kept_run, video: data.video_id, time_s, ...texts, ...(event && { event }) };
   changeStory(player, (story) => story.moments.push(moment));
   setStatus(player, `Moment ${moments.length + 1} of the story. T leads to the tab Story, for captions and Publish.`);
   if (player.tab === "story") drawStory(player);
@@ -90,23 +95,37 @@ function drawMoment(player, moment, at, number) {
     };
     return createButton("", sign, act, { title, ariaLabel: `${title}: moment ${at + 1}`, disabled: !isPossible });
   };
-  const title = `Go to this moment of the run ${moment.run}`,
-    words = `${clockText(moment.time_s)} ${moment.video}`;
+  const title = `Play the 3 s before this moment of the run ${moment.run}`,
+    words = `${clockText(moment.time_s)} ${moment.video}`,
+    place = new URLSearchParams({ run: moment.run, video: moment.video, time: moment.time_s }),
+    open = () => openMoment(player, moment);
+  const picture = createNode("img", "", "", {
+    src: new URL(`${player.settings.picture_url}?${place}`, document.baseURI).href,
+    alt: "",
+    loading: "lazy",
+    onclick: open,
+    onerror: ({ target }) => target.remove(), // a run that is gone
+  });
   const line = createNode("p", "ss-line", [
-    createButton("ss-moment", words, () => openMoment(player, moment), { title }),
+    createButton("ss-moment", words, open, { title }),
     change("▴", "Earlier in the story", at - 1, at > 0),
     change("▾", "Later in the story", at + 1, at < number - 1),
     change("✕", "Remove from the story", null, true),
   ]);
-  return createNode("li", "", [line, caption]);
+  const texts = [
+    moment.sentence && createNode("p", "", moment.sentence),
+    moment.evidence && createNode("p", "ss-dim", moment.evidence),
+  ];
+  return createNode("li", "", [picture, line, ...texts, caption]);
 }
 
-// Seeks if the moment is of the shown run; otherwise the page opens it.
+// Plays up to the moment if it is of the shown run; otherwise the page opens it.
 function openMoment(player, moment) {
   if (player.data?.kept_run === moment.run && player.data.video_id === moment.video) {
     player.video.pause();
     seek(player, moment.time_s);
-    return reveal(player, moment.time_s);
+    reveal(player, moment.time_s);
+    return approachMoment(player);
   }
   const { run: saved, video, time_s: t, event } = moment;
   location.search = new URLSearchParams({ saved, video, t, ...(event ? { event } : {}) });

@@ -2,7 +2,7 @@
 
 import { draftKey, fillInput, submitAction, submitInput } from "./actions.js";
 import { clockText, correctedText, gridFrame, parseTime } from "../state/data.js";
-import { createNode, keepSetting, setStatus, showTurns } from "../dom/dom.js";
+import { createButton, createNode, keepSetting, setStatus, showTurns } from "../dom/dom.js";
 import { conflictText, describeAction, describeEvent } from "../events/event_words.js";
 import { correctedTurn, lastTurn, requestScoring } from "../state/layer.js";
 import { correctedEvent, currentEvent, eventByKey } from "../events/opinions.js";
@@ -136,6 +136,17 @@ function submitAndSay(player, correction, event) {
     if (!player.review.problem) setStatus(player, describeAction(player, { correction }, event));
     if (correction.kind === "delete") offerUndo(player);
   });
+}
+
+// A correction that a program proposes: it changes nothing until a person accepts it as their own.
+export function drawProposal(player, { reviewer, kind, turn, text, time_s }) {
+  const value = kind === "delete" ? "" : ` ${text === null ? clockText(time_s) : `“${text}”`}`,
+    accept = () => submitAndSay(player, { kind, turn, text, time_s }, correctedEvent(player, currentEvent(player)));
+  return createNode("p", "ss-other", [
+    createNode("b", "", reviewer),
+    ` proposes: ${kind}${value} `,
+    createButton("", "accept", accept),
+  ]);
 }
 
 export function addTurn(player) {

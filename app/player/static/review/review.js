@@ -2,7 +2,7 @@
 
 import { isDraft, dropUnnamed, fillInput, submitForEvent, submitInput, ownAssignment, sendUnnamed } from "./actions.js";
 import { layout } from "../timeline/chart.js";
-import { drawCorrection, resetEdited } from "./corrections.js";
+import { drawCorrection, drawProposal, resetEdited } from "./corrections.js";
 import { clockText, referenceWord, STOP_SIGNS } from "../state/data.js";
 import {
   createButton,
@@ -141,7 +141,9 @@ function drawOtherOpinions(player, box, event) {
       ...said.tags.map((tag) => createNode("span", "ss-tag", tag)),
       said.note && createQuote("note", said.note),
     ]);
-  box.replaceChildren(...rows.map(draw), ...(event ? settleRows(player, event) : []));
+  const proposals = [event?.key, event?.pair?.key].flatMap((key) => player.review.state?.proposals[key] ?? []),
+    proposed = proposals.map((proposal) => drawProposal(player, proposal));
+  box.replaceChildren(...rows.map(draw), ...proposed, ...(event ? settleRows(player, event) : []));
 }
 
 // The final verdict of an event on which reviewers differ, or a button for each verdict that was given.

@@ -10,7 +10,7 @@ from playwright.sync_api import Page
 from stepscope.app.review_store.actions import Action, Event
 from stepscope.app.review_store.store import ReviewStore, read_review
 from stepscope.eval.annotations.corrected_samples import apply_corrections
-from stepscope.eval.annotations.corrections import Verdict
+from stepscope.eval.annotations.corrections import Correction, Verdict, name_turns
 from tests.support.pages.axe import find_violations
 from tests.support.pages.browser import (
     NEEDS_CHROMIUM,
@@ -232,6 +232,9 @@ def test_corrections_by_keyboard_and_by_hand_are_a_layer(page: Page, store: Revi
         found = [c for c in read_review(store).corrections.get("a", ()) if c.reviewer == "bea"]
         return [(turn.time_s, turn.text) for turn in apply_corrections(sample, found).sample.turns]
 
+    (turn,) = [name for name in name_turns(sample.turns) if name.text == "Careful! "]
+    proposal = Correction(reviewer="agent:x", kind="text", turn=turn, text="<b>Stop!</b>")
+    store.append(Action(kind="correction", reviewer="agent:x", video_id="a", correction=proposal))
     go_to(page, "reference", "S1->complete")
     seen = press(page, "b", "b")
     assert (5.0, "S1->complete") in corrected()  # two frames of half a second after 4.0
@@ -257,6 +260,13 @@ def test_corrections_by_keyboard_and_by_hand_are_a_layer(page: Page, store: Revi
     page.wait_for_function("document.querySelector('.ss').inspect().layer.every(({ look }) => look !== 'deleted')")
     press(page, "d", "d")
     assert (6.0, "Careful! ") in corrected()
+
+    accept = page.get_by_role("button", name="accept")
+    assert "agent:x proposes: text “<b>Stop!</b>”" in page.locator(".ss-other").all_inner_texts()[-1]
+    assert not [one for one in read_review(store).corrections["a"] if one.reviewer == "agent:x"]
+    accept.click()
+    accept.wait_for(state="hidden")
+    assert (6.0, "<b>Stop!</b>") in corrected()
 
     page.locator(".ss-undo").wait_for(state="hidden")
     page.keyboard.press("End")

@@ -216,7 +216,7 @@ def open_turn(
         live,
         video_id,
         names=names,
-        destination=Destination(at=float(time_s), turn=turn),
+        destination=Destination(at=float(time_s), turn=turn, selects_failure=turn is None),
         is_b_above=is_b_above,
     )
 
@@ -275,7 +275,7 @@ def _make_moments_table(headers: list[str], elem_id: str, **options: Any) -> Any
         datatype=["str", "number", "str", "str", "str"],
         interactive=False,
         max_height=260,
-        column_widths=["22%", "14%", "14%", "17%", "33%"],
+        column_widths=["22%", "13%", "15%", "23%", "27%"],
         wrap=True,
         elem_id=elem_id,
         **options,

@@ -97,8 +97,8 @@ class Comparison:
             found = [root for root in self.roots or () if root.wrong_in == wrong_in]
             in_a, in_b = (sum(root.num_failures[run] for root in found) for run in (0, 1))
             failures = f"{in_a} in A, {in_b} in B" if wrong_in == "both" else in_a + in_b
-            parts.append(f"{len(found)} {verb} (failures of their chains: {failures})")
-        return "" if self.roots is None else f"First mistakes: {', '.join(parts)}"
+            parts.append(f"{len(found)} {verb} ({failures})")
+        return "" if self.roots is None else f"First mistakes (with the failures of their chains): {', '.join(parts)}"
 
     @property
     def labels(self) -> Mapping[str, str]:

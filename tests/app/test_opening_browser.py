@@ -107,7 +107,7 @@ def test_the_first_failure_is_shown_without_a_click_and_the_tour_has_five_stops(
     expect(page.locator(".ss-now")).to_contain_text("frame 31 of 85")
     page.reload()
     page.wait_for_function(OPENED)
-    expect(page.locator(".ss-row").nth(1)).to_contain_text("S1->start")  # details are remembered
+    expect(page.locator(".ss-row").nth(1)).to_contain_text("S2->start")  # details are remembered
     page.set_viewport_size({"width": 390, "height": 844})
     sheet = page.locator("[data-do=showEvidence]")
     expect(page.locator(".ss-now")).to_be_hidden()

@@ -66,7 +66,7 @@ def test_first_mistakes_are_counted_and_listed_with_those_that_are_new_first() -
         ["short", 1.0, "new in B", "prompt: ids", "3"],
         ["short", 1.0, "in both", "unexplained → prompt: ids", "2 → 1"],
     ]
-    assert table.label.startswith("First mistakes: 1 new in B (failures of their chains: 3), 0 gone")
+    assert ": 1 new in B (3), 0 gone (0), 1 in both (2 in A, 1 in B). Click" in table.label
     assert compared_roots(None, {}).visible is False
 
 
@@ -166,6 +166,11 @@ def test_two_runs_are_compared_and_each_row_opens_both(context: AppContext, fini
     failed = {key for key in keys_of_failures(shown) if key == shown["landing"]["event"]}
     assert failed, "the turn is selected as the failure that it is"
     assert not shown["landing"]["opens_review"]
+    event = SimpleNamespace(row_value=[*view.turns[0][:2], "new in B", "unexplained", "1"])
+    shown = json.loads(comparing.open_turn(context, batches, None, view.compared, event).run.player)
+    assert shown["run_name"] == "silent", "it is new there"
+    assert shown["landing"]["event"] in keys_of_failures(shown), "a first mistake is selected, too"
+    assert "First mistakes are not compared: neither run has a diagnosis. Open such a run" in view.said
     event = SimpleNamespace(row_value=["v1"])
     of_a, of_b = next(video.scores for video in view.compared.videos if video.video_id == "v1")
     points = json.loads(view.distribution)["light"]["data"][2]

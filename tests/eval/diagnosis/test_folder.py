@@ -156,8 +156,8 @@ def test_roots_are_in_the_tables_compared_and_searched(
     printed, own = capfd.readouterr().out, counts[0, 0]
     rest = counts.total() - own
     assert (
-        f"First mistakes: 1 new in B (failures of their chains: {own}), 1 gone (failures of their chains: {own}), "
-        f"8 in both (failures of their chains: {rest} in A, {rest} in B)\n" in printed
+        f"First mistakes (with the failures of their chains): 1 new in B ({own}), 1 gone ({own}), "
+        f"8 in both ({rest} in A, {rest} in B)\n" in printed
     )
     line = next(line for line in printed.splitlines() if line.startswith("roots "))
     assert line.split() == ["roots", "9", "9", "+0", "[+0.000,", "+0.000]", "1.000", "1.000"]

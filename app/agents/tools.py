@@ -212,6 +212,7 @@ class Tools:
             "columns": ["score", "A", "B", "B - A", "low", "high", "p", "corrected p"],
             "differences": [list(row.values()) for row in tabulate_differences(found.differences)],
             "turns wrong only in A, only in B": videos[:_MAX_SHOWN],
+            "roots": found.describe_roots(),
             "left_out": dict(list(found.left_out.items())[:10]),
             "not_compared": [found.times_problem, found.states_problem, found.roots_problem],
         }

@@ -21,7 +21,7 @@ from stepscope.eval.reports.table_files import Results, read_results
 def make_charts_panel(batches: BatchContext, *, runs: Any, shown: Any, here: Any) -> dict[str, Any]:
     """Lay out the charts as a grid, and wire them; return them by their names in ``CHARTS``."""
     with gr.Row(elem_classes="charts"):
-        hints = {"failures": "Click a bar for its videos"}
+        hints = dict.fromkeys(("failures", "roots"), "Click a bar for its videos")
         charts = {name: make_chart(f"chart_{name}", hint=hints.get(name, "")) for name in CHARTS if name != "videos"}
         with gr.Column(elem_classes="videos-chart"):
             with gr.Row():

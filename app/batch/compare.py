@@ -37,6 +37,8 @@ NO_SECOND_RUN: Final = (
     "There is no other run of this split. Start one with other settings, or import one, to compare it"
 )
 
+TURNS_LABEL: Final = "Reference turns: click a row to open both runs in the player. A redundant message belongs to none"
+
 
 class ComparedRuns(NamedTuple):
     """The compared runs; the window may show a different run by now."""
@@ -57,6 +59,7 @@ class CompareView(NamedTuple):
     videos: Any = gr.skip()
     distribution: Any = gr.skip()
     turns: Any = gr.skip()
+    roots: Any = gr.skip()
 
 
 def compare(
@@ -72,9 +75,8 @@ def compare(
         a, b = (read_provenance(RunFolder(batches.folder(run))) for run in (name, other))
     except (ValueError, OSError) as error:
         videos, chart = sort_videos(batches, None, metric)
-        return CompareView(
-            None, as_sentence(error), failures="", scores="", videos=videos, distribution=chart, turns=[]
-        )
+        nothing = {"failures": "", "scores": "", "turns": [], "roots": compare_tables.compared_roots(None, {})}
+        return CompareView(None, as_sentence(error), videos=videos, distribution=chart, **nothing)
     left_out = format_count(len(found.left_out), "video is", "videos are")
     unfinished = f" {left_out} omitted: not finished in both." if found.left_out else ""
     said = (
@@ -84,8 +86,9 @@ def compare(
     )
     if found.states_problem:
         said += f" Updates and states are not compared, nor their failures: {found.states_problem}."
-    if found.roots_problem:
-        said += f" Roots are not compared: {found.roots_problem}."
+    if found.roots is None:
+        problem = found.roots_problem or "neither run has a diagnosis"
+        said += f" First mistakes are not compared: {problem}. Open such a run, and press Explain below its scores."
     if len(found.videos) < FEW_VIDEOS:
         said += f" With fewer than {FEW_VIDEOS} videos the intervals are too narrow; p is valid."
     compared = ComparedRuns(name, other, found.videos, finished)
@@ -104,6 +107,7 @@ def compare(
         videos=videos,
         distribution=distribution,
         turns=choose_turns(batches, compared, wrong_in),
+        roots=compare_tables.compared_roots(found, batches.video_names(name)),
     )
 
 
@@ -197,20 +201,22 @@ def open_turn(
     compared: ComparedRuns | None,
     event: gr.SelectData,
 ) -> PlayerView:
-    """Show a turn in two runs, B above if the turn is wrong only there."""
+    """Show a turn, or a first mistake, in two runs; B is above if it is wrong only there."""
     if compared is None:
         return opening.refuse(ValueError("no runs are compared; choose two"))
     short_name, time_s, wrong_in, role, text = event.row_value
     video_id = batches.find_video(compared.a, str(short_name))
-    names, is_b_above = compared[:2], wrong_in == "only B" and _is_scored_alike(batches, compared)
-    turn = TurnName(role=role, time_s=float(time_s), text=text)
+    is_only_b = wrong_in in ("only B", compare_tables.ROOT_WORDS["only B"])
+    names, is_b_above = compared[:2], is_only_b and _is_scored_alike(batches, compared)
+    is_turn = wrong_in not in compare_tables.ROOT_WORDS.values()
+    turn = TurnName(role=role, time_s=float(time_s), text=text) if is_turn else None
     return opening.open_moment(
         context,
         batches,
         live,
         video_id,
         names=names,
-        destination=Destination(at=turn.time_s, turn=turn),
+        destination=Destination(at=float(time_s), turn=turn, selects_failure=turn is None),
         is_b_above=is_b_above,
     )
 
@@ -232,7 +238,8 @@ def make_compare_panel(
         metric = gr.Dropdown(choices, value=NUM_FAILURES, label="Videos by", elem_id="compare_by")
     said = make_status_line("compared")
     failures = gr.HTML(elem_id="compared_failures", padding=False)
-    turns = _make_turns_table()
+    roots = _make_moments_table(compare_tables.ROOT_HEADERS, "compared_roots", visible=False)
+    turns = _make_moments_table(compare_tables.TURN_HEADERS, "turns", label=TURNS_LABEL)
     with gr.Row():
         with gr.Column(scale=3, min_width=320):
             videos = _make_videos_table()
@@ -241,7 +248,7 @@ def make_compare_panel(
     shown, draw = [compared, metric], partial(draw_comparison_chart, batches)
     make_figure_row(COMPARISON_CHARTS, draw, shown, elem_id="comparison")
     scores, of_videos = gr.HTML(elem_id="differences", padding=False), (videos, distribution)
-    view = CompareView(compared, said, failures, scores, *of_videos, turns)
+    view = CompareView(compared, said, failures, scores, *of_videos, turns, roots)
 
     def compare_chosen(name: Any, other: Any, wrong_in: Any, metric: Any) -> Iterator[CompareView]:
         yield CompareView(said=f"Comparing {name} with {other}." if name and other else gr.skip())
@@ -258,19 +265,20 @@ def make_compare_panel(
     wrong_in.select(partial(choose_turns, batches), [compared, wrong_in], turns, **LATEST)
     for event in (videos.select, distribution.pick):
         in_player.wire(event, partial(open_both, context, batches), compared)
-    in_player.wire(turns.select, partial(open_turn, context, batches), compared)
+    for table in (turns, roots):
+        in_player.wire(table.select, partial(open_turn, context, batches), compared)
 
 
-def _make_turns_table() -> Any:
+def _make_moments_table(headers: list[str], elem_id: str, **options: Any) -> Any:
     return gr.Dataframe(
-        headers=compare_tables.TURN_HEADERS,
+        headers=headers,
         datatype=["str", "number", "str", "str", "str"],
         interactive=False,
         max_height=260,
-        label="Reference turns: click a row to open both runs in the player. A redundant message belongs to none",
-        column_widths=["22%", "14%", "14%", "17%", "33%"],
+        column_widths=["22%", "13%", "15%", "23%", "27%"],
         wrap=True,
-        elem_id="turns",
+        elem_id=elem_id,
+        **options,
     )
 
 

@@ -5,18 +5,22 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Any, Final
 
+import gradio as gr
+
 from stepscope.app.core.results import format_interval, round_score, score_table
 from stepscope.app.formatting import format_score
 from stepscope.app.templates import render
 from stepscope.engine.config import StreamConfig, format_thresholds, name_thresholds
 from stepscope.eval.data.samples import Sample
 from stepscope.eval.metrics.definitions import BEST_VALUES, GROUPS, Metric, compute_loss, find_metric, has_direction
-from stepscope.eval.reports.compare_runs import ComparedVideo
+from stepscope.eval.reports.compare_runs import ComparedVideo, Comparison
 from stepscope.eval.reports.statistics import SIGNIFICANCE_LEVEL, Difference
 from stepscope.eval.runs.provenance import Provenance
 
 VIDEO_HEADERS: Final = ["Video", "A", "B", "B - A", "Reference turns wrong in both", "only in A", "only in B"]
 TURN_HEADERS: Final = ["Video", "Second", "Wrong in", "Who", "Reference"]
+ROOT_HEADERS: Final = ["Video", "Second", "In", "Class", "Failures of its chain"]
+ROOT_WORDS: Final[Mapping[str, str]] = {"only B": "new in B", "only A": "gone in B", "both": "in both"}
 WRONG_IN: Final = ["only A", "only B", "both", "neither"]
 DIFFERING: Final = "Scores that differ, corrected p < .05"
 
@@ -132,6 +136,22 @@ def compared_turns(
                 name = names.get(video.video_id, video.video_id)
                 rows.append([name, turn.time_s, compared.wrong_in, turn.role, turn.text])
     return rows
+
+
+def compared_roots(found: Comparison | None, names: Mapping[str, str]) -> Any:
+    """Return the table of the first mistakes of both runs under a sentence that counts them; hidden without any."""
+    rows = [
+        [
+            names.get(root.video_id, root.video_id),
+            root.time_s,
+            ROOT_WORDS[root.wrong_in],
+            " → ".join(dict.fromkeys(filter(None, root.causes))),
+            " → ".join(str(number) for number in root.num_failures if number),
+        ]
+        for root in (found.roots if found else None) or ()
+    ]
+    label = f"{found.describe_roots()}. Click a row to open both runs there" if found else ""
+    return gr.Dataframe(value=rows, label=label, visible=bool(rows))
 
 
 def describe_sides(a: Provenance, b: Provenance) -> str:

@@ -1,6 +1,7 @@
 """The search of the batch tab: the moments that it finds, in the player one after the other, and its terms."""
 
 import re
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -29,11 +30,15 @@ class Hits(NamedTuple):
     moments: pd.DataFrame
 
 
-def choose_kind(batches: BatchContext, selection: Selection, event: gr.EventData) -> Updates:
-    """Search for the failures of a picked bar of the shown run, or of the player's run and kind."""
-    name = str(widgets.read_event(event, "run") or selection.run)
-    kind = str(widgets.read_event(event, "kind") or widgets.read_event(event, "point"))
-    return Updates(runs=name, scope=THIS_RUN, query=add_term(None, f"failure: {kind}")[0])
+def choose_kind(batches: BatchContext, field: str, selection: Selection, event: gr.EventData) -> Updates:
+    """Search for the failures of a picked bar of the shown run, or of the player's run and kind.
+
+    ``field`` is ``failure``, or ``class`` for the first mistakes of a class; the player's event may have its own.
+    """
+    run, kind, own, point = (widgets.read_event(event, name) for name in ("run", "kind", "field", "point"))
+    field = "class" if "class" in (own, field) else "failure"
+    query, _ = add_term("failure:root" if field == "class" else None, f"{field}: {kind or point}")
+    return Updates(runs=str(run or selection.run), scope=THIS_RUN, query=query)
 
 
 def offer_terms(batches: BatchContext, name: str | None) -> Any:
@@ -127,17 +132,17 @@ def wire_search(
     videos: Any,
     hits: Any,
     in_player: InPlayer,
-    kinds: Any,
+    kinds: Mapping[str, Any],
 ) -> list[Any]:
     """Wire the search and the list of ``videos``; return the events after which other videos are chosen.
 
-    ``kinds`` is the chart of failures by kind.
+    ``kinds`` are the charts with bars to search for, by their fields.
     """
     asked = in_player.view.run.player.find_kind
     of_kind = {"runs": selection.run, "scope": boxes.scope, "query": boxes.query}
     found = [
-        widgets.wire(event, partial(choose_kind, batches), selection, of_kind, **widgets.AT_ONCE)
-        for event in (asked, kinds.pick)
+        widgets.wire(event, partial(choose_kind, batches, field), selection, of_kind, **widgets.AT_ONCE)
+        for event, field in ((asked, "failure"), *((chart.pick, field) for field, chart in kinds.items()))
     ]
     found[0].then(lambda: gr.Tabs(selected="batch"), None, in_player.view.tabs, **widgets.AT_ONCE)
     term = [boxes.query, boxes.terms]

@@ -4,7 +4,7 @@ A saved selection, a *slice*, belongs to a split and is stored beside the run fo
 """
 
 from collections import Counter
-from collections.abc import Generator, Iterable, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from html import escape
@@ -25,12 +25,12 @@ from stepscope.engine.errors import EngineError
 from stepscope.engine.plurals import format_count
 from stepscope.eval.data.samples import Split
 from stepscope.eval.data.vocabulary import read_vocabulary
-from stepscope.eval.metrics.definitions import NUM_FAILURES
+from stepscope.eval.metrics.definitions import NUM_FAILURES, ROOTS
 from stepscope.eval.metrics.failures import failure_score
 from stepscope.eval.metrics.matched_video import FAILURE_KINDS
 from stepscope.eval.reports.scoring import describe_scoring, score_run
 from stepscope.eval.reports.search import TERM, Marks, search_folders
-from stepscope.eval.reports.table_files import Row, read_results
+from stepscope.eval.reports.table_files import Results, read_results
 
 MAX_NAME_CHARS: Final = 60
 THIS_RUN: Final = "this run"
@@ -101,17 +101,20 @@ def _choose_slices(batches: BatchContext, name: str, named: Sequence[tuple[str, 
     return chosen
 
 
-def find_traits(rows: Iterable[Row], split: Split | None, marks: Marks) -> dict[str, frozenset[str]]:
-    """Return the traits of each video: its failures, the causes in its reference, its verdicts and its tags."""
+def find_traits(results: Results, split: Split | None, marks: Marks) -> dict[str, frozenset[str]]:
+    """Return the traits of each video: its failures, their classes, causes in its reference, verdicts and tags."""
     samples = {sample.video_id: sample for sample in split.samples} if split is not None else {}
     traits, marked = {}, dict[str, set[str]]()
+    diagnosed = results.diagnosis.videos if results.diagnosis is not None else ()
+    classes = {video.video_id: {f"class: {root.cause}" for root in video.roots} for video in diagnosed}
     for (video_id, *_), names in marks.items():
         marked.setdefault(video_id, set()).update(names)
-    for row in rows:
+    for row in results.rows:
         video_id = str(row["video_id"])
         found = {f"failure: {kind}" for kind in FAILURE_KINDS if float(row.get(failure_score(kind), 0.0)) > 0}
         turns = samples[video_id].turns if video_id in samples else ()
         found |= {f"cause: {turn.cause}" for turn in turns if turn.cause}
+        found |= classes.get(video_id, set()) if float(row.get(ROOTS, 0.0)) > 0 else set()  # nan if it is stale
         traits[video_id] = frozenset(found | marked.get(video_id, set()))
     return traits
 
@@ -200,7 +203,7 @@ def score_chosen(context: AppContext, batches: BatchContext, selection: Selectio
 def _traits(batches: BatchContext, name: str | None) -> dict[str, frozenset[str]]:
     if name is None or name not in batches.run_names():
         return {}
-    return find_traits(read_results(batches.folder(name)).rows, batches.find_split(name), batches.marks())
+    return find_traits(read_results(batches.folder(name)), batches.find_split(name), batches.marks())
 
 
 def _vocabulary_traits(batches: BatchContext, name: str | None) -> tuple[str, ...]:

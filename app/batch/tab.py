@@ -127,7 +127,8 @@ def make_batch_tab(
     }
     _wire_runs(batches, form, selection, view, here=here, elsewhere=elsewhere)
     in_player.wire(charts["videos"].pick, partial(open_video, context, batches), runs)
-    of_search: dict[str, Any] = {"videos": videos, "hits": hits, "kinds": charts["failures"], "in_player": in_player}
+    kinds = {"failure": charts["failures"], "class": charts["roots"]}
+    of_search: dict[str, Any] = {"videos": videos, "hits": hits, "kinds": kinds, "in_player": in_player}
     chosen = wire_search(context, batches, boxes, selection=selection, **of_search)
     for event in (*chosen, scores.input, opened.then, *(event.then for event in listed)):
         wire(event, partial(handlers.show, batches), selection, view, **LATEST)

@@ -102,8 +102,8 @@ def _find_judge(folder: RunFolder, sample: Sample) -> NamedJudge | None:
 
 
 BUNDLED_NAME: Final = "bundled"
-OPENING_VIDEO: Final = "robot-hard"
-"""The bundled video that the page opens on: a hand takes a part of another toy, and the model begins a step."""
+OPENING_VIDEO: Final = "robot-permuted"
+"""The bundled video that the page opens on: one wrong step, what would prevent it, and what follows from it."""
 
 
 @dataclass(frozen=True, kw_only=True)

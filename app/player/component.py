@@ -59,6 +59,7 @@ def make_player(
     hint: str | None = None,
     config: StreamConfig = _DEFAULTS,
     model_digest: str = "",
+    is_blind: bool = False,
 ) -> Any:
     """Return the player of the ``gr.Video`` with the element id ``video_id``.
 
@@ -74,6 +75,7 @@ def make_player(
         config: The settings of the page's runs: the sliders of its policy are shown before the first run, and the
             address of a video without a run has the thresholds that differ from its own.
         model_digest: Digest of the page's model, which can continue its own runs only; empty on a second player.
+        is_blind: Whether every reviewer is blind: reasons are shown after a verdict only.
 
     Events and their data:
 
@@ -84,7 +86,7 @@ def make_player(
       ``is_blind``).
     - ``export_run``: the requested file of the run (``content``).
     - ``export_figure``: the format and look of a figure of the visible range; see ``app.player.downloads``.
-    - ``find_kind``: the kind of failure to search in all videos of a run (``kind``, ``run``).
+    - ``find_kind``: the kind of failure, or with ``field`` class that of first mistakes (``kind``), in a ``run``.
     - ``inspect_frame``: the frame to inspect (``frame``), answered by the patch ``inspection``.
     - ``explain_frame``: the frame whose decision needs evidence (``frame``), answered by the patch ``evidence``.
     - ``publish_story``: opens *Publish* with the story of the browser.
@@ -109,6 +111,7 @@ def make_player(
     settings = {
         "video_id": video_id,
         "can_review": review is not None,
+        "is_blind": is_blind,
         "can_run": hint is None,
         "hint": hint,
         "has_theta": config.policy.has_theta,

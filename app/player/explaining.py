@@ -1,13 +1,17 @@
 """*Explain*: the diagnosis of the displayed run, or of its video alone, on request; see ``eval.diagnosis``.
 
 It writes the files of ``stepscope explain`` into the run folder, and the text of own experiments beside them, so that
-everybody who opens the run finds it, and a cancelled diagnosis continues.
+everybody who opens the run finds it, and a cancelled diagnosis continues. A run of the page is kept for it in a folder
+of its own, the bundled run as a copy.
 """
 
+import shutil
 from collections.abc import Generator
 from contextlib import closing, suppress
-from dataclasses import replace
+from dataclasses import asdict, replace
 from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, Final, NamedTuple
 
 import gradio as gr
@@ -20,15 +24,20 @@ from stepscope.app.core.saved import BUNDLED_NAME
 from stepscope.app.formatting import as_sentence, name_files
 from stepscope.app.player.opening import read_saved
 from stepscope.app.player.views import RunView, show_run
+from stepscope.app.server.identity import current_user
 from stepscope.app.templates import render, render_note
 from stepscope.app.window.context import AppContext
 from stepscope.app.window.live_run import Cancellable, LiveRun
+from stepscope.app.window.reasons import explain_unrepeatable
 from stepscope.engine.errors import EngineError
 from stepscope.engine.io.files import atomic_write, read_text
 from stepscope.engine.plurals import format_count
+from stepscope.eval.data.samples import Turn, turn_order
+from stepscope.eval.data.writers import write_samples
 from stepscope.eval.diagnosis.experiments import parse_experiments
 from stepscope.eval.diagnosis.folder import diagnose_run, read_diagnosis
 from stepscope.eval.diagnosis.plan import Plan, digest_text, make_plan
+from stepscope.eval.runs.folder import OWN_SPLIT, RunFolder, VideoRecord, digest_sample, make_file_name, signal_settings
 from stepscope.eval.runs.roots import DIAGNOSIS_FILE
 
 VIDEO, RUN = "this video", "all videos of the run"
@@ -64,17 +73,21 @@ def make_explain_panel(context: AppContext, batches: BatchContext, live: Any, vi
     form = ExplainForm(scope=scope, max_cost=max_cost, own=own)
     buttons = WorkButtons(start=start, cancel=cancel, progress=progress)
     for event in (panel.expand, scope.change, max_cost.change, own.blur):
-        wire(event, partial(show_cost, batches), [live, form], {"own": own, "progress": progress}, **LATEST)
+        wire(event, partial(show_cost, context, batches), [live, form], {"own": own, "progress": progress}, **LATEST)
     run = partial(explain_run, context, batches)
     outputs = {**buttons._asdict(), **{name: part for name, part in view._asdict().items() if name != "progress"}}
     wire_work(buttons, run, [gr.State(None), live, form], outputs, cancelled=CANCELLED, **MODEL_QUEUE)
 
 
-def show_cost(batches: BatchContext, live: LiveRun | None, form: ExplainForm) -> Updates:
+def show_cost(context: AppContext, batches: BatchContext, live: LiveRun | None, form: ExplainForm) -> Updates:
     """Show what the diagnosis will cost, or why there can be none, and the experiments that its run folder has."""
     try:
-        form = _with_kept_experiments(batches, live, form)
-        plan = _plan(batches, _find_run(live), form)
+        run = _find_run(context, live)
+        if not _is_kept(run):
+            kept = f"At most {float(form.max_cost or 0):g} runs; the run is kept in Batch for it, as {_name_kept(run)}."
+            return Updates(progress=render_note(kept))
+        form = _with_kept_experiments(batches, run, form)
+        plan = _plan(batches, run, form)
     except (EngineError, ValueError, OSError) as error:
         return Updates(progress=render_note(_name_run(error, batches, live), is_problem=True))
     words = f"{format_count(len(plan.samples), 'video')}, {plan.describe_cost()}."
@@ -88,7 +101,9 @@ def explain_run(
     """Diagnose the displayed run, yield the progress, and show its reasons. Finished videos are kept when cancelled."""
     handle.is_started, pace = True, Pace(UPDATE_INTERVAL_S)
     try:
-        form, run = _with_kept_experiments(batches, live, form), _find_run(live)
+        shown = _find_run(context, live)
+        run = shown if _is_kept(shown) else _keep(context, batches, shown)
+        form = _with_kept_experiments(batches, run, form)
         plan, folder = _plan(batches, run, form), batches.folder(run.name)
         if form.own:
             with atomic_write(folder / OWN_FILE) as file:
@@ -109,7 +124,7 @@ def explain_run(
             yield show_ended(CANCELLED)
             return
         ended = Updates(show_ended(""), progress=render("effects", found=read_diagnosis(folder, plan), failed=failed))
-        yield Updates(ended, **_show_again(context, batches, live, run))
+        yield Updates(ended, **_show_again(context, batches, live, shown, name=run.name))
     except (EngineError, ValueError, OSError) as error:
         yield show_ended(_name_run(error, batches, live), is_problem=True)
     finally:
@@ -118,21 +133,74 @@ def explain_run(
 
 def _name_run(error: Exception, batches: BatchContext, live: LiveRun | None) -> str:
     """Return an error as a sentence that shows no folder of the server."""
-    name = live.run.name if live is not None and live.run is not None else ""
-    folder = batches.folder(name)
+    run = live.run if live is not None else None
+    folder = batches.folder("" if run is None else run.name if _is_kept(run) else _name_kept(run))
     return as_sentence(name_files(str(error), [folder / DIAGNOSIS_FILE, folder]))
 
 
-def _find_run(live: LiveRun | None) -> Run:
+def _find_run(context: AppContext, live: LiveRun | None) -> Run:
+    """Return the displayed run. Raises ``ValueError`` if it cannot be explained."""
     run = live.run if live is not None and live.ended.is_set() else None
-    if run is None or not run.name or run.name == BUNDLED_NAME:
-        raise ValueError("only runs in a folder are explained here: start one in Batch and open it from there")
+    if run is None or not run.outputs:
+        raise ValueError("there is no finished run to explain; press Run and wait until it ends")
+    if run.branch is not None:
+        raise ValueError("a what-if is not explained; show the run itself")
+    if run.reference is None:
+        raise ValueError("nothing is known to fail without a reference")
+    if not _is_kept(run) and (why := explain_unrepeatable(run, context.checkpoint.digest)):
+        raise ValueError(why)
     return run
 
 
-def _with_kept_experiments(batches: BatchContext, live: LiveRun | None, form: ExplainForm) -> ExplainForm:
+def _is_kept(run: Run) -> bool:
+    return run.name not in ("", BUNDLED_NAME)
+
+
+def _name_kept(run: Run) -> str:
+    return f"{BUNDLED_NAME}-copy" if run.name or run.kept_as else make_file_name(f"{run.clip.name}-{run.digest[:8]}")
+
+
+def _keep(context: AppContext, batches: BatchContext, run: Run) -> Run:
+    """Return a run as it is in the folder of runs: copied whole if it is the bundled one, else written with a split."""
+    name = _name_kept(run)
+    if not (batches.runs / name).exists():
+        with TemporaryDirectory(dir=batches.runs) as made:
+            folder = RunFolder(Path(made, name))
+            if run.name or run.kept_as:
+                shutil.copytree(batches.folder(BUNDLED_NAME), folder.path)
+                split = batches.need_split(BUNDLED_NAME).path
+                folder.write_settings({**batches.settings_of(BUNDLED_NAME), "split": str(split)})
+            else:
+                _write(folder, run)
+            folder.path.rename(batches.runs / name)
+    if (batches.runs / name / OWN_SPLIT).exists():
+        batches.recent.own_split(batches.runs / name / OWN_SPLIT, current_user.get())
+    return read_saved(context, batches, name, run.clip.video_id)
+
+
+def _write(folder: RunFolder, run: Run) -> None:
+    """Write a run of the page as one of a split with its video alone, of which an upload is copied."""
+    clip, reference = run.clip, run.reference
+    assert reference is not None
+    folder.path.mkdir()
+    video = clip.path
+    if clip.content_digest:
+        video = Path(shutil.copy(video, folder.path / f"video{video.suffix}"))
+    asked = [Turn(time_s=turn.time_s, role="user", text=turn.text) for turn in run.task.user_turns]
+    turns = sorted((*asked, *(turn for turn in reference.turns if turn.role != "user")), key=turn_order)
+    file: dict[str, Any] = {"video_path": video, "fps": clip.fps, "start_s": clip.start_s}
+    task: dict[str, Any] = {"goal": run.task.goal, "steps": run.task.steps, "initial_state": run.task.initial_state}
+    sample = replace(reference, video_id=clip.video_id, num_frames=len(run.outputs), turns=tuple(turns), **file, **task)
+    write_samples(folder.path / OWN_SPLIT, [sample], file_format="manifest")
+    settings = {**run.settings, **asdict(run.scoring), "config": asdict(run.config), "model_digest": run.model_digest}
+    folder.write_settings({**settings, **signal_settings(run.config), "split": OWN_SPLIT})
+    record = VideoRecord(video_id=clip.video_id, source=digest_sample(sample), num_frames=len(run.outputs))
+    folder.save_video(replace(record, fps=clip.fps, device=str(run.settings.get("device", ""))), run.outputs)
+
+
+def _with_kept_experiments(batches: BatchContext, run: Run, form: ExplainForm) -> ExplainForm:
     """Return the form with the experiments of the run folder, if none are typed."""
-    path = batches.folder(_find_run(live).name) / OWN_FILE
+    path = batches.folder(run.name) / OWN_FILE
     with suppress(FileNotFoundError):
         return form if form.own else form._replace(own=read_text(path))
     return form
@@ -150,11 +218,13 @@ def _plan(batches: BatchContext, run: Run, form: ExplainForm) -> Plan:
     )
 
 
-def _show_again(context: AppContext, batches: BatchContext, live: LiveRun | None, run: Run) -> dict[str, Any]:
-    """Return the run with its reasons, unless the window shows another one by now."""
+def _show_again(
+    context: AppContext, batches: BatchContext, live: LiveRun | None, run: Run, *, name: str
+) -> dict[str, Any]:
+    """Return the run with the reasons in its folder ``name``, unless the window shows another one by now."""
     if live is None or live.is_cancelled or live.run is not run:
         return {}
-    again = read_saved(context, batches, run.name, run.clip.video_id)
+    again = read_saved(context, batches, name, run.clip.video_id)
     live.run = replace(again, letter=run.letter)
-    view = show_run(live.run, f"{run.name} is explained.", encode=context.encode, other=live.other)._asdict()
+    view = show_run(live.run, f"{name} is explained.", encode=context.encode, other=live.other)._asdict()
     return {name: part for name, part in view.items() if name != "progress"}

@@ -159,6 +159,7 @@ def _make_stage(
                 hear=context.copies.measure_sound,
                 config=context.config,
                 model_digest=context.checkpoint.digest,
+                is_blind=reviews.is_blind,
             )
         scores = gr.HTML(elem_id="scores", padding=False)
         view = RunView(status=status, progress=progress, player=player, scores=scores)

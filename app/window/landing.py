@@ -11,6 +11,7 @@ from stepscope.app.core.run import Run
 from stepscope.app.review_store.events import VideoEvents, failure_keys, reference_event
 from stepscope.app.window.failures import find_low_texts
 from stepscope.engine.plurals import format_count
+from stepscope.engine.records import frame_at
 from stepscope.eval.annotations.corrections import TurnName
 from stepscope.eval.metrics.failures import WORST_S, worst_frame
 from stepscope.eval.metrics.matched_video import JudgedVideo
@@ -46,6 +47,8 @@ class Destination:
     """Key of the event to select there."""
     turn: TurnName | None = None
     """Reference turn to select there, with its failure if it has one."""
+    selects_failure: bool = False
+    """Whether the first failure from a time on is selected."""
     place: ListPlace | None = None
     """Place in a list, whose next moment N opens."""
 
@@ -115,6 +118,8 @@ def find_landing(
         case time_s:
             if destination.turn is not None:
                 event = find_turn_event(judged, events, reference_event(run.clip.video_id, destination.turn).key)
+            elif destination.selects_failure and judged is not None:
+                event = _first_failure(judged, events, frame_at(time_s, run.config.fps), run.config.fps)
     place, says_next = destination.place, destination.at == "link" or isinstance(destination.at, int | float)
     if place is not None:
         sentence = f"Press N for the next {place.noun}." if place.number < place.total else ""
@@ -178,7 +183,7 @@ def find_turn_event(judged: JudgedVideo | None, events: VideoEvents, reference: 
 
 
 def _first_failure(judged: JudgedVideo, events: VideoEvents, frame: int, fps: float) -> str | None:
-    """Return the key of the first failure in the worst window, which begins at ``frame``; None if there is none."""
+    """Return the key of the first failure in the window that begins at ``frame``; None if there is none."""
     keys = failure_keys(judged, events)
     starts = (failure.frame_index for failure in judged.failures)
     return next((key for start, key in zip(starts, keys, strict=True) if frame <= start < frame + WORST_S * fps), None)

@@ -12,14 +12,13 @@ from stepscope.app.formatting import as_sentence, format_clock
 from stepscope.engine.dialogue import parse_update
 from stepscope.engine.evidence.records import Evidence
 from stepscope.engine.plurals import format_count
-from stepscope.engine.records import FrameOutput, Step, frame_at
+from stepscope.engine.records import FrameOutput, frame_at
 from stepscope.eval.data.samples import Sample
 from stepscope.eval.metrics.matched_video import Failure
+from stepscope.eval.reports.mistakes import name_steps, quote
 from stepscope.eval.runs.roots import DiagnosedVideo, Root, RunDiagnosis
 
 Packed = dict[str, Any]
-MAX_QUOTE: Final = 60
-"""Longer names and messages are cut in a sentence."""
 _UPDATE_KINDS: Final = {"wrong update", "missed update", "wrong state"}
 _VERBS: Final = {
     ("start", True): "started {}",
@@ -40,6 +39,7 @@ _CONDITIONS: Final = {
     "frames half an interval later": "its frames were half an interval later",
 }
 """The condition of each experiment of ``eval.diagnosis.experiments`` in a sentence."""
+_NOT_EXPLAINED: Final = "Not explained yet: Explain, below the scores, finds out why."
 _NO_PROOF: Final = (
     "It does not prove what the model saw: recency, the picture difference and random weights rank pictures alike."
 )
@@ -56,7 +56,7 @@ def pack_reasons(run: Run, failures: Sequence[Failure]) -> tuple[Packed, list[Pa
     video, missing = _find_video(run, failures)
     if video is None or run.kept is None or run.kept.diagnosis is None or run.reference is None:
         return {"why_not": missing}, nothing
-    names = {step.id: step for step in run.task.steps}
+    names = name_steps(run.task)
     packed = [_pack_root(run, names, video, number, run.kept.diagnosis) for number, _ in enumerate(video.roots)]
     of_failures = [{"root": found.root, "is_consequence": found.is_consequence} for found in video.failures]
     return {"roots": packed}, of_failures
@@ -64,7 +64,7 @@ def pack_reasons(run: Run, failures: Sequence[Failure]) -> tuple[Packed, list[Pa
 
 def pack_evidence(run: Run) -> list[Packed]:
     """Return the evidence for decisions of a run: values by picture, beside those of each baseline."""
-    names = {step.id: step for step in run.task.steps}
+    names = name_steps(run.task)
     return [_pack_decision(evidence, names) for evidence in (run.kept.evidence if run.is_kept and run.kept else ())]
 
 
@@ -85,25 +85,25 @@ def _find_video(run: Run, failures: Sequence[Failure]) -> tuple[DiagnosedVideo |
     if why := explain_unrepeatable(run):
         return None, f"Why is not known: {why}."
     if run.kept is None or not run.is_kept or not (run.name or run.kept_as):
-        return None, "Not diagnosed: this run is in no folder. Start it in Batch, then run `stepscope explain` on it."
+        return None, _NOT_EXPLAINED
     video = run.kept.video
     if video is None:
-        return None, as_sentence(run.kept.problem or "Not diagnosed yet: run `stepscope explain` on this run")
+        return None, as_sentence(run.kept.problem or _NOT_EXPLAINED)
     stale = video.explain_stale(run.reference) if run.reference is not None else ""
     traced = [(found.kind, found.time_s) for found in video.failures]
     if not stale and traced != [(failure.kind, failure.frame_index / run.config.fps) for failure in failures]:
         stale = "it is of other failures"
     if stale:
-        return None, as_sentence(f"Its diagnosis is out of date, since {stale}: run `stepscope explain` again")
+        return None, as_sentence(f"Its diagnosis is out of date, since {stale}: explain it again")
     return video, ""
 
 
 def _pack_root(
-    run: Run, names: Mapping[str, Step], video: DiagnosedVideo, number: int, diagnosis: RunDiagnosis
+    run: Run, names: Mapping[str, str], video: DiagnosedVideo, number: int, diagnosis: RunDiagnosis
 ) -> Packed:
     root = video.roots[number]
     is_hidden = not any(found.root == number and not found.is_consequence for found in video.failures)
-    earlier = "" if number == 0 else "the earlier root" if number == 1 else "the earlier roots"
+    earlier = "" if number == 0 else "the earlier first mistake" if number == 1 else "the earlier first mistakes"
     own = _describe_root(root, earlier, is_hidden=is_hidden)
     output = None if is_hidden else next((one for one in run.outputs if one.frame_index == root.frame), None)
     assert run.reference is not None
@@ -116,7 +116,6 @@ def _pack_root(
         "frame": root.frame,
         "cause": root.cause,
         "is_hidden": is_hidden,
-        "role": own,
         "words": " ".join(filter(None, (own, _describe_class(root, video, diagnosis), _describe_seeds(root)))),
         "of_consequence": sentence if root.num_consequences else "",
     }
@@ -124,17 +123,17 @@ def _pack_root(
 
 def _describe_root(root: Root, earlier: str, *, is_hidden: bool) -> str:
     """Return what follows from a root; a hidden one has no failure in the run as it is."""
-    start = "Root: "
-    corrected = f"it and {earlier} are corrected" if earlier else "it is corrected"
-    if is_hidden:
-        start = f"Hidden root: it fails only once {earlier} {'are' if earlier.endswith('s') else 'is'} corrected; "
-        corrected = "it is corrected too"
+    corrected = (
+        "it is corrected too" if is_hidden else f"it and {earlier} are corrected" if earlier else "it is corrected"
+    )
     vanish = format_count(root.num_consequences, "later failure vanishes", "later failures vanish")
     number = f"once {corrected}, {vanish}" if root.num_consequences else "no later failure follows from it"
-    return f"{start}{number}."
+    if is_hidden:
+        return f"Hidden: it fails only once {earlier} {'are' if earlier.endswith('s') else 'is'} corrected; {number}."
+    return f"{number[0].upper()}{number[1:]}."
 
 
-def _describe_correction(root: Root, sample: Sample, output: FrameOutput | None, names: Mapping[str, Step]) -> str:
+def _describe_correction(root: Root, sample: Sample, output: FrameOutput | None, names: Mapping[str, str]) -> str:
     """Return what the reference has at a root in place of the model's output, after "had it"."""
     turns = [turn for turn in sample.turns if turn.role != "user" and frame_at(turn.time_s, sample.fps) == root.frame]
     written = () if output is None else output.updates
@@ -149,35 +148,26 @@ def _describe_correction(root: Root, sample: Sample, output: FrameOutput | None,
         elif not expected:
             parts = [_describe_update(text, names, is_done=False) for text in extra]
     if {*root.kinds} - _UPDATE_KINDS:
-        said = f"said {_quote(message)}" if message is not None else "stayed silent"
+        said = f"said {quote(message)}" if message is not None else "stayed silent"
         parts = [*parts, said] if expected else [said, *parts]  # never "not started it and said"
     return " and ".join(parts).removesuffix(",") if 0 < len(parts) < 3 else "written the turns of the reference"
 
 
-def _contrast(text: str, other: str, names: Mapping[str, Step]) -> str:
+def _contrast(text: str, other: str, names: Mapping[str, str]) -> str:
     """Return an update in place of another one, such as "started “wheel”, not “roof”"."""
     first, second = parse_update(text), parse_update(other)
-    is_same = first is not None and second is not None and first.transition == second.transition
-    named = _name_step(second.step_id, names) if second is not None and is_same else _describe_update(other, names)
+    named = _describe_update(other, names)
+    if first is not None and second is not None and first.transition == second.transition:
+        named = names.get(second.step_id, second.step_id)
     return f"{_describe_update(text, names)}, not {named}"
 
 
-def _describe_update(text: str, names: Mapping[str, Step], *, is_done: bool = True) -> str:
+def _describe_update(text: str, names: Mapping[str, str], *, is_done: bool = True) -> str:
     """Return an update, or that there was none, after "had it"."""
     update = parse_update(text)
     if update is None:
-        return f"{'' if is_done else 'not '}written {_quote(text)}"
-    return _VERBS[update.transition, is_done].format(_name_step(update.step_id, names))
-
-
-def _name_step(step_id: str, names: Mapping[str, Step]) -> str:
-    """Return the name of a step in quotes; the id of a step without a name."""
-    return _quote(names[step_id].name) if step_id in names and names[step_id].name else step_id
-
-
-def _quote(text: str) -> str:
-    line = " ".join(text.split())
-    return f"“{line if len(line) <= MAX_QUOTE else f'{line[: MAX_QUOTE - 1]}…'}”"
+        return f"{'' if is_done else 'not '}written {quote(text)}"
+    return _VERBS[update.transition, is_done].format(names.get(update.step_id, update.step_id))
 
 
 def _describe_class(root: Root, video: DiagnosedVideo, diagnosis: RunDiagnosis) -> str:
@@ -192,7 +182,7 @@ def _describe_class(root: Root, video: DiagnosedVideo, diagnosis: RunDiagnosis) 
     if effect is None:
         return ""
     known = _CONDITIONS.get(effect.name)
-    condition = f"if {known}" if known else f"with the change {_quote(effect.name)}"
+    condition = f"if {known}" if known else f"with the change {quote(effect.name)}"
     wrong, right = diagnosis.count_turns(effect.name)
     num_videos = format_count(sum(effect.name in found.results for found in diagnosis.videos), "video")
     numbers = (
@@ -216,7 +206,7 @@ def _describe_seeds(root: Root) -> str:
     )
 
 
-def _pack_decision(evidence: Evidence, names: Mapping[str, Step]) -> Packed:
+def _pack_decision(evidence: Evidence, names: Mapping[str, str]) -> Packed:
     fewest = evidence.fewest_last_frames
     kept = "the last picture keeps" if fewest == 1 else f"the last {fewest} pictures keep"
     kept = f"{kept} the decision" if fewest else "the decision needs no picture"
@@ -253,10 +243,10 @@ def _round(values: Iterable[float | None]) -> list[float | None]:
     return [None if value is None else round(value, 4) for value in values]
 
 
-def _describe_decision(evidence: Evidence, names: Mapping[str, Step]) -> str:
+def _describe_decision(evidence: Evidence, names: Mapping[str, str]) -> str:
     texts = evidence.contrast
     if texts is None:
         return {"speak": "speaking", "update": "an update", "silence": "silence"}.get(evidence.target, evidence.target)
     if texts.kind == "response":
-        return f"{_quote(texts.written)}, not {_quote(texts.expected)}"
+        return f"{quote(texts.written)}, not {quote(texts.expected)}"
     return f"having {_contrast(texts.written, texts.expected, names)}"

@@ -179,6 +179,8 @@ def _print_comparison(found: Comparison, options: CompareOptions, basis: str) ->
     print(f"\n{TESTS}")
     if found.states_problem:
         print(f"\nupdates and states are not compared, nor their failures: {found.states_problem}")
+    if found.roots is not None:
+        print(f"\n{found.describe_roots()}")
     if found.roots_problem:
         print(f"\nroots are not compared: {found.roots_problem}")
     if found.times_problem:

@@ -119,7 +119,7 @@ def choose_affordable(
         kind: sum(costs[experiment.name] for experiment in experiments if experiment.kind == kind) for kind in KINDS
     }
     if by_kind["own"] > budget:
-        raise ValueError(f"the experiments of the file cost about {by_kind['own']:.1f} runs; raise --max-cost")
+        raise ValueError(f"the experiments of the file cost about {by_kind['own']:.1f} runs; allow a higher cost")
     chosen = set[Kind]()
     for kind in sorted(by_kind, key=lambda kind: (kind != "own", by_kind[kind])):
         if by_kind[kind] <= budget:

@@ -87,7 +87,7 @@ def make_plan(
     costs = _estimate(folder, samples, experiments, config)
     base_cost = round(1 + CHAIN_COST.get(config.policy.source, 0.6) + GOLD_COST, 3)
     if not base_cost <= budget:  # also for nan
-        raise ValueError(f"the chain and the gold pass alone cost about {base_cost:.1f} runs; raise --max-cost")
+        raise ValueError(f"the chain and the gold pass alone cost about {base_cost:.1f} runs; allow a higher cost")
     scoring = read_run_scoring(folder)
     identity = {
         **{name: settings.get(name) for name in _MODEL},
@@ -139,7 +139,7 @@ def find_model(run: Path, split: Split, given: WorkerConfig | None) -> tuple[Wor
     now = build_run_settings(split, work, [WorkerSpec(device="cpu")])
     if changed := find_changed_settings(settings, now, _MODEL):
         changes = describe_changes(changed, settings, now)
-        raise ValueError(f"{run} is stale, since it has {changes}; run it again, or name its model with --checkpoint")
+        raise ValueError(f"{run} is stale, since it has {changes}; run it again, or give its own model")
     return work, settings
 
 
@@ -165,14 +165,12 @@ def _keep_known(
     if found.get("own") != own_digest and (found.get("own") or is_one):
         if not found.get("own"):
             raise ValueError(f"the diagnosis in {run} has no experiments of a file; explain all videos with them")
-        raise ValueError(
-            f"the diagnosis in {run} has other experiments of a file; name that --experiments, or {remedy}"
-        )
+        raise ValueError(f"the diagnosis in {run} has other experiments of a file; give these, or {remedy}")
     if found.get("own") == own_digest and (is_one or names <= known):
         return tuple(experiment for experiment in experiments if experiment.name in known)
     if not known <= names:
         dropped = ", ".join(sorted(known - names))
-        raise ValueError(f"the diagnosis in {run} would lose {dropped}; raise --max-cost, or {remedy}")
+        raise ValueError(f"the diagnosis in {run} would lose {dropped}; allow a higher cost, or {remedy}")
     return chosen
 
 
@@ -194,7 +192,7 @@ def _select(folder: RunFolder, split: Split, video_id: str) -> tuple[tuple[Sampl
                 errors[entry.video_id] = f"it or its reference has changed in {split.path} since the run; run it again"
     if not samples:
         reasons = next(iter(errors.values()), "the run has no video")
-        raise ValueError(f"{folder.path} has no video to diagnose: {reasons}; --evidence --time needs no reference")
+        raise ValueError(f"{folder.path} has no video to diagnose: {reasons}; evidence at a time needs no reference")
     return tuple(samples), errors
 
 

@@ -5,7 +5,8 @@ compared.
 """
 
 import math
-from collections.abc import Mapping, Sequence, Set
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
@@ -15,7 +16,7 @@ from stepscope.eval.data.samples import Sample, Split
 from stepscope.eval.matching.turns import Encode
 from stepscope.eval.metrics.counts import NO_INTERVAL
 from stepscope.eval.metrics.definitions import MACHINE_SCORES, METRICS, NAMES_BY_GROUP, NUM_FAILURES, ROOTS
-from stepscope.eval.metrics.failures import failure_score
+from stepscope.eval.metrics.failures import LATE_S, failure_score
 from stepscope.eval.metrics.matched_video import FAILURE_KINDS
 from stepscope.eval.metrics.score import VideoAnalysis, VideoCounts, score_counts
 from stepscope.eval.reports.scoring import ScoreSettings, make_analyzer
@@ -28,7 +29,7 @@ from stepscope.eval.reports.statistics import (
     correct_differences,
 )
 from stepscope.eval.runs.folder import RunFolder, explain_missing
-from stepscope.eval.runs.roots import DIAGNOSIS_FILE
+from stepscope.eval.runs.roots import DIAGNOSIS_FILE, TracedVideo, read_roots
 
 FEW_VIDEOS: Final = 20
 """With fewer videos, bootstrap intervals are too narrow; see ``eval.metrics.definitions``."""
@@ -56,6 +57,21 @@ class ComparedVideo:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ComparedRoot:
+    """A root of one run, or of both: those of a video that are at most ``LATE_S`` apart are one."""
+
+    video_id: str
+    time_s: float
+    """In A, or in B if only B has it."""
+    wrong_in: WrongIn
+    """Never ``neither``."""
+    causes: tuple[str, str]
+    """Its class in A and in B; empty where it is no root."""
+    num_failures: tuple[int, int]
+    """Failures of A and of B that begin there or follow from it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
     """The comparison of two runs."""
 
@@ -71,6 +87,18 @@ class Comparison:
     """Why updates and states are not compared; empty if they are."""
     roots_problem: str = ""
     """Why roots are not compared; empty if they are, and if neither run has a diagnosis."""
+    roots: tuple[ComparedRoot, ...] | None = None
+    """Those only in B, only in A, and in both, the most failures first; None if they are not compared."""
+
+    def describe_roots(self) -> str:
+        """Return how many roots only B has, only A has, and both have, with their failures; empty without ``roots``."""
+        parts = []
+        for wrong_in, verb in (("only B", "new in B"), ("only A", "gone"), ("both", "in both")):
+            found = [root for root in self.roots or () if root.wrong_in == wrong_in]
+            in_a, in_b = (sum(root.num_failures[run] for root in found) for run in (0, 1))
+            failures = f"{in_a} in A, {in_b} in B" if wrong_in == "both" else in_a + in_b
+            parts.append(f"{len(found)} {verb} ({failures})")
+        return "" if self.roots is None else f"First mistakes (with the failures of their chains): {', '.join(parts)}"
 
     @property
     def labels(self) -> Mapping[str, str]:
@@ -126,6 +154,7 @@ def compare_runs(
         times_problem=times_problem,
         states_problem=problem,
         roots_problem=_explain_unknown_roots(folders, [of_a, of_b]),
+        roots=_compare_roots(folders, list(analyzed)) if ROOTS in compared else None,
     )
 
 
@@ -188,6 +217,35 @@ def _explain_unknown_roots(folders: Sequence[RunFolder], counts: Sequence[Sequen
         folder.path.name for folder, is_known in zip(folders, known, strict=True) if not is_known and has_diagnosis
     ]
     return f"{' and '.join(names)} has videos without a diagnosis, or with a stale one" if names else ""
+
+
+def _compare_roots(folders: Sequence[RunFolder], video_ids: Sequence[str]) -> tuple[ComparedRoot, ...]:
+    """Return the roots of videos whose diagnosis is known in both runs, in the order of ``Comparison.roots``."""
+    of_a, of_b = (read_roots(folder) or {} for folder in folders)
+    found = [root for name in video_ids for root in _pair_roots(of_a[name], of_b[name])]
+    order: Sequence[WrongIn] = ("only B", "only A", "both")
+    return tuple(sorted(found, key=lambda root: (order.index(root.wrong_in), -sum(root.num_failures))))
+
+
+def _pair_roots(a: TracedVideo, b: TracedVideo) -> Iterator[ComparedRoot]:
+    """Yield the roots of a video in two runs; of those that are near, the nearest are one."""
+    counts = [Counter(failure.root for failure in video.failures) for video in (a, b)]
+    distances = [(abs(x.time_s - y.time_s), i, j) for i, x in enumerate(a.roots) for j, y in enumerate(b.roots)]
+    pairs = dict[int, int]()
+    for distance, first, second in sorted(distances):
+        if distance <= LATE_S and first not in pairs and second not in pairs.values():
+            pairs[first] = second
+    sides: list[tuple[int | None, int | None]] = [(i, pairs.get(i)) for i, _ in enumerate(a.roots)]
+    for i, j in (*sides, *((None, j) for j, _ in enumerate(b.roots) if j not in pairs.values())):
+        roots = (None if i is None else a.roots[i], None if j is None else b.roots[j])
+        cause_a, cause_b = ("" if root is None else root.cause for root in roots)
+        yield ComparedRoot(
+            video_id=a.video_id,
+            time_s=next(root.time_s for root in roots if root is not None),
+            wrong_in="only B" if i is None else "only A" if j is None else "both",
+            causes=(cause_a, cause_b),
+            num_failures=(0 if i is None else counts[0][i], 0 if j is None else counts[1][j]),
+        )
 
 
 def _explain_time_difference(folders: Sequence[RunFolder], video_ids: Sequence[str]) -> str:

@@ -149,7 +149,7 @@ def describe_mistake(
     did not say “Put the bun back.” Its state of “mount the block” is wrong until 0:16.0.``
     """
     failures = [judged.failures[number] for number in mistake.failures]
-    names, lost = _name_steps(task), lost or {}
+    names, lost = name_steps(task), lost or {}
     states = [failure for failure in failures if failure.kind == "wrong state"]
     missed = [failure for failure in _missed(failures) if failure.reference not in lost.values()]
     acts = _describe_updates(_turns(failures), judged, sample, names, "this" if mistake.cause else "this moment")
@@ -242,7 +242,7 @@ def _describe_states(
     return f"The assistant takes {names[ids[0]]} to be {had} when it is {has}. {wrong}"
 
 
-def _name_steps(task: Task) -> Mapping[str, str]:
+def name_steps(task: Task) -> Mapping[str, str]:
     """Return the name of each step in quotes, with its id if two have the name; the id of a step without a name."""
     quoted = {step.id: quote(step.name) if step.name else step.id for step in task.steps}
     counts = {name: [*quoted.values()].count(name) for name in {*quoted.values()}}

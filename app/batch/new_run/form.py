@@ -284,9 +284,12 @@ def _make_split(batches: BatchContext, *, status: Any, views: Any, here: Any) ->
             info="of annotated segments: a card with the step's name",
             elem_id="split_draws",
         )
+        delete = gr.Button("Delete the chosen upload", size="sm", elem_id="delete_split")
     added = {"status": status, "split": split, "views": views}
     wire(path.submit, partial(adding.add_path, batches), [path, draws], added, **CHECK_QUEUE)
     read = wire(files.upload, partial(adding.add_files, batches), [files, draws], added, **CHECK_QUEUE)
     read.then(lambda: None, None, files, **AT_ONCE)  # the next files are of another split
+    asked = {"js": "(name) => [confirm(`Delete the split “${name}”?`) ? name : null]"}
+    wire(delete.click, partial(adding.delete_upload, batches), [split], added, **asked, **CHECK_QUEUE)
     here.select(lambda: gr.Dropdown(choices=list(batches.listed_splits())), None, split, **AT_ONCE)
     return split

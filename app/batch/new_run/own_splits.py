@@ -132,7 +132,11 @@ def _keep(
 
 def _is_replaceable(batches: BatchContext, old: Split, kept: Path) -> bool:
     """Return whether a split is an upload of this user, or of this machine's, which no run uses."""
-    if old.path.resolve() != kept.resolve() or kept in _list_used(batches):
+    return kept not in _list_used(batches) and _is_own(batches, old, kept)
+
+
+def _is_own(batches: BatchContext, split: Split, kept: Path) -> bool:
+    if split.path.resolve() != kept.resolve():
         return False
     owner = read_owner(kept)
     return owner == current_user.get() and (bool(owner) or batches.takes_paths)
@@ -159,9 +163,32 @@ def _make_room(batches: BatchContext, folder: Path) -> None:
     owners = {path: read_owner(path) for path in unused}
     ((user, _),) = Counter(owners.values()).most_common(1)
     oldest = next(path for path in unused if owners[path] == user)
-    for path in (oldest, oldest.with_name(oldest.stem + ENDING), oldest.with_suffix(OWNER)):
+    _remove(batches, oldest)
+
+
+def _remove(batches: BatchContext, kept: Path) -> None:
+    for path in (kept, kept.with_name(kept.stem + ENDING), kept.with_suffix(OWNER)):
         path.unlink(missing_ok=True)
-    _remove_drawn(batches.splits.pop(oldest.stem, None))
+    _remove_drawn(batches.splits.pop(kept.stem, None))
+
+
+def delete_upload(batches: BatchContext, name: str | None) -> Updates:
+    """Delete an upload of this user that no run uses; show the status and the splits that are left."""
+    if not name:  # it was not confirmed
+        return Updates()
+    kept = batches.runs / SPLITS_FOLDER / f"{name}.json"
+    try:
+        with _ADDING:
+            if name not in batches.splits or not _is_own(batches, batches.splits[name], kept):
+                raise ValueError(f"the split “{name}” is no upload of yours, so it stays")
+            if kept in _list_used(batches):
+                raise ValueError(f"the split “{name}” has runs, so it stays")
+            _remove(batches, kept)
+    except (ValueError, OSError) as error:
+        return Updates(status=status_line(as_sentence(error), is_problem=True))
+    left = list(batches.listed_splits())
+    split = gr.Dropdown(choices=left, value=next(iter(left), None))
+    return Updates(status=status_line(f"The split “{name}” is deleted."), split=split)
 
 
 def add_vocabulary(splits: Mapping[str, Split], upload: Path, *, folder: Path) -> str:

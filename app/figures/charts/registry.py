@@ -61,7 +61,7 @@ CHARTS: Final[Mapping[str, Chart]] = {
     "reliability": _of_run("Reliability", timing.reliability),
     "leads": _of_run("Early and late decisions", timing.leads),
     "failures": _of_run("Failures by kind", failures.failures, is_judged=True),
-    "roots": _of_run("Roots by class", roots.roots, is_judged=True),
+    "roots": _of_run("First mistakes by class", roots.roots, is_judged=True),
     "states": _of_run("Wrong step states", failures.states),
     "classes": _of_run("Scores by class of steps", steps.classes),
     "latency": _of_run("Model time per frame", timing.latency),

@@ -23,7 +23,10 @@ from stepscope.eval.runs.roots import RunDiagnosis
 
 
 def roots(results: Results, theme: Theme) -> go.Figure:
-    """Return the share of the roots of each class with its interval, beside the consequences of each root."""
+    """Return the share of the roots of each class with its interval, beside the consequences of each root.
+
+    The ``customdata`` of a bar is its class.
+    """
     diagnosis = results.diagnosis
     if diagnosis is None:
         return make_empty_chart(theme, "No data: the run is not diagnosed (stepscope explain).")
@@ -31,22 +34,22 @@ def roots(results: Results, theme: Theme) -> go.Figure:
     if any(counted.get(video.video_id) != len(video.roots) for video in diagnosis.videos):
         return make_empty_chart(theme, "No data: the diagnosis is out of date (stepscope explain).")
     if not diagnosis.classes:
-        return make_empty_chart(theme, "No data: no failure, so no root.")
+        return make_empty_chart(theme, "No data: there is no failure.")
     follow, classes = diagnosis.consequences, diagnosis.classes
-    number = format_count(sum(share.number for share in classes.values()), "root")
+    number = format_count(sum(share.number for share in classes.values()), "first mistake")
     videos = format_count(len(diagnosis.videos), "video")
     note = f"{follow.number} failures ({follow.share:.0%}) follow from {number}"
     small = {"tickfont": {"size": SMALL_PX}, "zeroline": False, "rangemode": "tozero"}
     return make_chart(
         [_draw_shares(diagnosis, theme), _draw_consequences(diagnosis, theme)],
         theme,
-        x={"title": {"text": "Share of roots"}, "tickformat": "~%", "domain": [0, 0.5], "range": [0, 1]},
+        x={"title": {"text": "Share of first mistakes"}, "tickformat": "~%", "domain": [0, 0.5], "range": [0, 1]},
         y={
             "autorange": "reversed",
             "tickvals": [plain(name) for name in classes],
             "ticktext": [f"{plain(name)}, {share.number}" for name, share in classes.items()],
         },
-        xaxis2={"title": {"text": "Roots by consequences"}, "domain": [0.64, 1], **small},
+        xaxis2={"title": {"text": "By consequences"}, "domain": [0.64, 1], **small},
         margin={"l": 52, "r": 16, "t": 62, "b": 48},
         note=note,
         summary=f"{note} in {videos}; " + ", ".join(f"{name} {share.number}" for name, share in classes.items()),
@@ -63,6 +66,7 @@ def _draw_shares(diagnosis: RunDiagnosis, theme: Theme) -> go.Bar:
         y=[plain(name) for name in diagnosis.classes],
         width=0.45,
         orientation="h",
+        customdata=list(diagnosis.classes),
         error_x={
             "type": "data",
             "symmetric": False,

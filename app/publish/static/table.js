@@ -10,8 +10,8 @@ function listColumns(run) {
   const hint = "Why the video has no run here",
     remark = { label: "Remark", hint, read: (row) => row.remark, isText: true, isRemark: true };
   const roots = {
-    label: "Roots",
-    hint: "Moments whose correction is needed, as the diagnosis of the run found; empty without a current one",
+    label: "Chains",
+    hint: "First mistakes, from which others follow or none, as the diagnosis of the run found; empty without a current one",
     read: (row) => row.num_roots,
     write: String,
   };

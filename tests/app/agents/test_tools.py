@@ -65,7 +65,7 @@ def test_a_moment_has_its_picture_signals_states_and_events(tmp_path: Path) -> N
     assert found["link"] == "http://127.0.0.1:7860/?saved=bundled&video=robot-hard&t=9.5"
     assert found["signals"] == {"speak": 0.3471, "update": 0.8442, "thresholds": {"speak": 0.5, "update": 0.5}}
     assert "S2: in_progress, reference not_started" in found["states"]
-    assert found["why"] == ["Root: no later failure follows from it. No change that was tried explains it (6 tried)."]
+    assert found["why"] == ["No later failure follows from it. No change that was tried explains it (6 tried)."]
     assert found["mistake"].startswith("The hand takes a part that is not needed.")
 
 
@@ -78,7 +78,7 @@ def test_a_run_without_a_diagnosis_is_explained_and_changed_within_the_cost(tmp_
     before = read_tree(tmp_path)
     with open_runs(tmp_path) as tools:
         kept = read(tools, "explain", run="bundled", video="robot-permuted", max_cost=0)["failures"]
-        assert "Not diagnosed yet" in read(tools, "explain", **mine, max_cost=1)["not_explained"]
+        assert "Not explained yet" in read(tools, "explain", **mine, max_cost=1)["not_explained"]
         found = read(tools, "explain", **mine)["failures"]
         changed = read(tools, "what_if", **mine, changes=[{"time": 15, "updates": ["S6->start"]}])
         wrong = refuse(tools, "what_if", **mine, changes=[{"time": 15, "updates": ["S99->start"]}])

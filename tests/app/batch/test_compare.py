@@ -12,13 +12,13 @@ import pytest
 
 from stepscope.app.batch import compare as comparing
 from stepscope.app.batch.compare import ComparedRuns
-from stepscope.app.batch.compare_tables import compared_videos, describe_sides, draw_differences
+from stepscope.app.batch.compare_tables import compared_roots, compared_videos, describe_sides, draw_differences
 from stepscope.app.batch.runs import handlers
 from stepscope.app.core.batch_context import BatchContext
 from stepscope.app.window.context import AppContext
 from stepscope.eval.metrics.counts import Interval
 from stepscope.eval.metrics.definitions import NUM_FAILURES
-from stepscope.eval.reports.compare_runs import ComparedVideo
+from stepscope.eval.reports.compare_runs import ComparedRoot, ComparedVideo, Comparison
 from stepscope.eval.reports.statistics import ComparedTurn, Difference, WrongIn
 from stepscope.eval.runs.folder import RunFolder
 from stepscope.eval.runs.provenance import Provenance
@@ -55,6 +55,19 @@ def test_a_difference_is_no_finding_if_it_shows_as_0_or_its_corrected_p_is_not_s
         ["+0.100", "", "0.030", "0.060", ""],
     ]
     assert "Scores that differ" not in drawn
+
+
+def test_first_mistakes_are_counted_and_listed_with_those_that_are_new_first() -> None:
+    root = ComparedRoot(video_id="v", time_s=1.0, wrong_in="only B", causes=("", "prompt: ids"), num_failures=(0, 3))
+    both = replace(root, wrong_in="both", causes=("unexplained", "prompt: ids"), num_failures=(2, 1))
+    found = Comparison(differences={}, videos=(), left_out={}, roots=(root, both))
+    table = compared_roots(found, {"v": "short"})
+    assert table.value["data"] == [
+        ["short", 1.0, "new in B", "prompt: ids", "3"],
+        ["short", 1.0, "in both", "unexplained → prompt: ids", "2 → 1"],
+    ]
+    assert ": 1 new in B (3), 0 gone (0), 1 in both (2 in A, 1 in B). Click" in table.label
+    assert compared_roots(None, {}).visible is False
 
 
 def test_a_delay_is_called_better_only_if_its_distance_from_0_is_tested_so() -> None:
@@ -153,6 +166,11 @@ def test_two_runs_are_compared_and_each_row_opens_both(context: AppContext, fini
     failed = {key for key in keys_of_failures(shown) if key == shown["landing"]["event"]}
     assert failed, "the turn is selected as the failure that it is"
     assert not shown["landing"]["opens_review"]
+    event = SimpleNamespace(row_value=[*view.turns[0][:2], "new in B", "unexplained", "1"])
+    shown = json.loads(comparing.open_turn(context, batches, None, view.compared, event).run.player)
+    assert shown["run_name"] == "silent", "it is new there"
+    assert shown["landing"]["event"] in keys_of_failures(shown), "a first mistake is selected, too"
+    assert "First mistakes are not compared: neither run has a diagnosis. Open such a run" in view.said
     event = SimpleNamespace(row_value=["v1"])
     of_a, of_b = next(video.scores for video in view.compared.videos if video.video_id == "v1")
     points = json.loads(view.distribution)["light"]["data"][2]

@@ -36,6 +36,7 @@ from stepscope.eval.runs.folder import RunFolder, VideoRecord, digest_sample
 from tests.app.batch.runs.test_scoring import repeat
 from tests.support.data.batches import copies, write_scores, write_split
 from tests.support.pages.batch_tab import make_batches, make_jobs, select, shown_videos
+from tests.support.paths import ASSETS
 from tests.support.streams.fakes import count_letters
 
 BENCH: Any = SimpleNamespace(encode=count_letters)
@@ -212,12 +213,24 @@ def test_a_search_lists_moments_in_the_rows_of_their_videos(batches: BatchContex
 
 
 def test_the_player_starts_a_search_for_its_kind_of_failure(batches: BatchContext) -> None:
-    picked: Any = SimpleNamespace(run="a", kind="missed update", point=None)
-    found = searching.choose_kind(batches, select(None), picked)
+    picked: Any = SimpleNamespace(run="a", kind="missed update", field=None, point=None)
+    found = searching.choose_kind(batches, "failure", select(None), picked)
     assert (found.runs, found.scope, found.query) == ("a", THIS_RUN, 'failure:"missed update"')
     assert len(search(batches, found.query).moments) > 0
-    picked = SimpleNamespace(run=None, kind=None, point="missed")
-    assert searching.choose_kind(batches, select("a"), picked).query == "failure:missed", "a bar of the chart"
+    picked = SimpleNamespace(run=None, kind=None, field=None, point="missed")
+    assert searching.choose_kind(batches, "failure", select("a"), picked).query == "failure:missed", "a bar of a chart"
+
+
+def test_a_class_of_first_mistakes_is_offered_and_searched(batches: BatchContext) -> None:
+    shutil.copytree(ASSETS / "demo" / "run", batches.runs / "known")
+    assert ("class: prompt: ids (2)", "class: prompt: ids") in choosing.list_traits(batches, "known")
+    picked: Any = SimpleNamespace(run=None, kind=None, field=None, point="prompt: ids")
+    query = searching.choose_kind(batches, "class", select("known"), picked).query
+    assert query == 'failure:root class:"prompt: ids"'
+    found = choosing.find(batches, select("known", query)).moments
+    assert found is not None
+    assert sorted(set(found["video_id"])) == ["robot-permuted", "sandwich-hard-permuted"]
+    assert set(found["origin"]) == {"root"}
 
 
 def test_all_runs_of_the_split_are_searched(batches: BatchContext) -> None:

@@ -34,8 +34,8 @@ def test_the_page_opens_on_the_first_failure_of_the_opening_video(context: AppCo
     page = opening.open_page(context, None, OPENING_VIDEO, {})
     packed = json.loads(page.run.player)
     (event,) = (event for event in packed["events"] if event["key"] == packed["landing"]["event"])
-    assert (packed["landing"]["time"], event["text"], event["kind"]) == (9.5, "S2->start", "update")
-    assert packed["failures"][0]["frame"] == 19
+    assert (packed["landing"]["time"], event["text"], event["kind"]) == (15.0, "S4->start", "update")
+    assert packed["failures"][0]["frame"] == 30
     assert list(page.thresholds) == [0.5, 0.5]
 
 

@@ -50,7 +50,7 @@ def form(scope: str = VIDEO, own: str = "") -> ExplainForm:
 def test_a_video_is_explained_in_its_folder_and_its_reasons_are_shown_at_once(
     context: AppContext, batches: BatchContext, live: LiveRun
 ) -> None:
-    assert "1 video, about " in (cost := show_cost(batches, live, form()).progress)
+    assert "1 video, about " in (cost := show_cost(context, batches, live, form()).progress)
     assert " runs all." in cost
     *_, last = explain_run(context, batches, Cancellable(), live, form())
     assert [
@@ -70,7 +70,7 @@ def test_own_experiments_are_kept_for_everybody_who_opens_the_run(
     *_, last = explain_run(context, batches, Cancellable(), live, form(RUN, own=OWN))
     assert "polite, words mixed" in last.progress, "its placebo is beside it"
     assert (batches.runs / "a" / "experiments.yaml").read_text() == OWN
-    assert show_cost(batches, live, form()).own == OWN
+    assert show_cost(context, batches, live, form()).own == OWN
     *_, refused = explain_run(context, batches, Cancellable(), live, form(own="polite:\n  fps: 3"))
     assert "the experiments: polite.fps is no change" in refused.progress
 
@@ -89,7 +89,22 @@ def test_a_cancelled_diagnosis_continues_where_it_ended(
     assert "videos: 2." in last.progress
 
 
-def test_only_runs_in_a_folder_of_their_own_are_explained(batches: BatchContext, live: LiveRun) -> None:
+def test_a_run_of_the_page_is_kept_as_one_of_its_video_alone_to_be_explained(
+    context: AppContext, batches: BatchContext, live: LiveRun
+) -> None:
     assert live.run is not None
-    live.run = replace(live.run, name="")
-    assert "start one in Batch" in show_cost(batches, live, form()).progress
+    upload = replace(live.run.clip, content_digest="0" * 32)
+    live.run = shown = replace(live.run, name="", kept=None, clip=upload)
+    name = f"v0-{shown.digest[:8]}"
+    assert (
+        f"At most 7 runs; the run is kept in Batch for it, as {name}."
+        in show_cost(context, batches, live, form()).progress
+    )
+    *_, last = explain_run(context, batches, Cancellable(), live, form())
+    assert json.loads(last.player)["roots"]
+    assert live.run.name == name
+    assert live.run.outputs == shown.outputs
+    assert live.run.clip.path == (batches.runs / name / "video.mp4").resolve(), "an upload is kept with it"
+    live.run = replace(shown, settings={**shown.settings, "imported": ["x"]})
+    assert "this run was imported" in (refused := show_cost(context, batches, live, form()).progress)
+    assert "--" not in refused

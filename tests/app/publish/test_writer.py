@@ -89,7 +89,7 @@ def test_a_title_cannot_leave_its_line_and_the_diagnosis_is_that_of_the_videos(
     assert [row["num_roots"] for row in read(tmp_path / "roots" / "data" / "run.json")["videos"]] == [0, 1]
     packed = read(tmp_path / "roots" / "data" / "0002-robot-permuted.json")
     assert [reason["is_consequence"] for reason in packed["failures"]] == [False, False, *[True] * 7]
-    assert packed["roots"][0]["words"].startswith("Root: once it is corrected, 7 later failures vanish. ")
+    assert packed["roots"][0]["words"].startswith("Once it is corrected, 7 later failures vanish. ")
     found = yaml.safe_load((tmp_path / "site" / "README.md").read_text(encoding="utf-8").split("\n---\n")[0])
     assert (found["sdk"], found["title"]) == ("static", "mine sdk: docker --- # x ?")
     diagnosis = read(tmp_path / "site" / "data" / "diagnosis.json")

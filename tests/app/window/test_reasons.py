@@ -101,7 +101,7 @@ def test_every_failure_of_the_bundled_run_has_a_sentence_in_the_words_of_its_vid
 def test_a_root_says_what_follows_what_would_prevent_it_and_what_its_placebo_does(runs: Mapping[str, Run]) -> None:
     permuted = say(runs["robot-permuted"])
     assert permuted["words"] == (
-        "Root: once it is corrected, 7 later failures vanish. Would be right if the ids of the steps were in listing "
+        "Once it is corrected, 7 later failures vanish. Would be right if the ids of the steps were in listing "
         "order: in 8 videos this makes 3 of 7 wrong turns right, 0 of 126 right ones wrong. Weak: its placebo, ids at "
         "random, makes it right too (2 right, 1 wrong)."
     )
@@ -110,7 +110,7 @@ def test_a_root_says_what_follows_what_would_prevent_it_and_what_its_placebo_doe
         "vanish."
     )
     assert say(runs["flower-pot-hard"], 1)["words"] == (
-        "Root: no later failure follows from it. Would be right if the steps were listed in the order done: in 4 "
+        "No later failure follows from it. Would be right if the steps were listed in the order done: in 4 "
         "videos this makes 5 of 12 wrong turns right, 0 of 62 right ones wrong. Its placebo, steps at random, does not "
         "(4 right, 10 wrong)."
     )
@@ -119,22 +119,22 @@ def test_a_root_says_what_follows_what_would_prevent_it_and_what_its_placebo_doe
 
 def test_a_later_root_is_known_with_the_earlier_ones_corrected_alone(runs: Mapping[str, Run]) -> None:
     second = say(runs["desk-lamp-hard-permuted"], 1)
-    assert second["words"].startswith("Root: once it and the earlier root are corrected, 1 later failure vanishes. ")
+    assert second["words"].startswith("Once it and the earlier first mistake are corrected, 1 later failure vanishes.")
     assert second["of_consequence"] == (
         "Follows from 0:29.0: had it said “Put the sail back, it is not needed.” and not started “mount the shade” "
-        "there, with the earlier root corrected too, this failure would vanish."
+        "there, with the earlier first mistake corrected too, this failure would vanish."
     )
     hidden = say(runs["tower-hard"], 3)
     assert hidden["is_hidden"], "the run has no failure of its own there"
-    assert hidden["role"] == (
-        "Hidden root: it fails only once the earlier roots are corrected; once it is corrected too, 2 later failures "
-        "vanish."
+    assert hidden["words"].startswith(
+        "Hidden: it fails only once the earlier first mistakes are corrected; once it is corrected too, 2 later "
+        "failures vanish."
     )
 
 
 def test_a_root_without_a_class_an_experiment_or_a_placebo_claims_none(runs: Mapping[str, Run]) -> None:
     run = runs["robot-permuted"]
-    assert say(with_root(run, cause="", fixed_by=()))["words"] == "Root: once it is corrected, 7 later failures vanish."
+    assert say(with_root(run, cause="", fixed_by=()))["words"] == "Once it is corrected, 7 later failures vanish."
     placebo_wins = say(with_root(run, cause="unexplained", fixed_by=("ids at random (placebo)",)))["words"]
     assert placebo_wins.endswith("No change that was tried explains it (7 tried).")
     assert say(with_effects(run, cause="unexplained", fixed_by=()))["words"].endswith("No change was tried here.")
@@ -178,17 +178,17 @@ def test_a_run_without_a_current_diagnosis_says_why(runs: Mapping[str, Run]) -> 
         return str(packed["why_not"])
 
     stale = replace(run, kept=replace(run.kept, video=replace(run.kept.video, stale="it was run again")))
-    assert why_not(stale) == "Its diagnosis is out of date, since it was run again: run `stepscope explain` again."
+    assert why_not(stale) == "Its diagnosis is out of date, since it was run again: explain it again."
     other_failures = replace(run, kept=replace(run.kept, video=replace(run.kept.video, failures=())))
     assert "since it is of other failures" in why_not(other_failures)
     assert run.clip.sample is not None
     corrected = replace(run, clip=replace(run.clip, sample=replace(run.clip.sample, goal="another")))
     assert "since its reference or its entry in the split has changed" in why_not(corrected)
-    assert why_not(replace(run, kept=replace(run.kept, video=None))).startswith("Not diagnosed yet: ")
+    assert why_not(replace(run, kept=replace(run.kept, video=None))).startswith("Not explained yet: ")
     damaged = replace(run, kept=replace(run.kept, video=None, problem="its diagnosis cannot be read: x"))
     assert why_not(damaged) == "its diagnosis cannot be read: x."
     moved = replace(run, config=replace(run.config, speak_threshold=0.4))
-    assert why_not(moved).startswith("Not diagnosed: this run is in no folder"), "other thresholds are another run"
+    assert why_not(moved).startswith("Not explained yet: Explain, below the scores"), "other thresholds are another run"
     assert why_not(replace(run, settings={**run.settings, "imported": ["a"]})).startswith(
         "Why is not known: this run was imported"
     )

@@ -76,7 +76,7 @@ def test_a_video_without_reference_has_evidence_of_what_the_model_did(
     run: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["explain", str(run), "--device", "cpu:1", "--video", "v1"]) == 2
-    assert "correct them first; --evidence --time needs no reference" in capfd.readouterr().err
+    assert "correct them first; evidence at a time needs no reference" in capfd.readouterr().err
     assert explain(run, "--video", "v1", "--time", "1") == 0
     (found,) = read_evidence(evidence_path(run, "v1")).decisions
     assert found.target in ("speak", "update", "silence")

@@ -6,6 +6,7 @@ import shutil
 import signal
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -114,7 +115,7 @@ def test_a_question_about_one_video_keeps_the_results_of_all(run: Path, capfd: p
     assert explain(run, "--experiments", str(own)) == 0
     assert "changes nothing in any video: other\n" in capfd.readouterr().out
     assert explain(run) == 2
-    assert "has other experiments of a file; name that --experiments" in capfd.readouterr().err
+    assert "has other experiments of a file; give these" in capfd.readouterr().err
 
 
 def test_roots_are_in_the_tables_compared_and_searched(
@@ -140,9 +141,25 @@ def test_roots_are_in_the_tables_compared_and_searched(
     capfd.readouterr()
     assert main(["compare", str(run), str(other)]) == 0
     assert "roots are not compared: other has videos without a diagnosis, or with a stale one" in capfd.readouterr().out
-    shutil.copy(run / "diagnosis.json", other)
+    diagnosis = json.loads((run / "diagnosis.json").read_text())
+    (moved, *_), counts = (
+        diagnosis["videos"][0]["roots"],
+        Counter(
+            (number, failure["root"])
+            for number, video in enumerate(diagnosis["videos"])
+            for failure in video["failures"]
+        ),
+    )
+    moved["time_s"] += 100.0
+    (other / "diagnosis.json").write_text(json.dumps(diagnosis))
     assert main(["compare", str(run), str(other)]) == 0
-    line = next(line for line in capfd.readouterr().out.splitlines() if line.startswith("roots "))
+    printed, own = capfd.readouterr().out, counts[0, 0]
+    rest = counts.total() - own
+    assert (
+        f"First mistakes (with the failures of their chains): 1 new in B ({own}), 1 gone ({own}), "
+        f"8 in both ({rest} in A, {rest} in B)\n" in printed
+    )
+    line = next(line for line in printed.splitlines() if line.startswith("roots "))
     assert line.split() == ["roots", "9", "9", "+0", "[+0.000,", "+0.000]", "1.000", "1.000"]
     lines = (other / "v1.jsonl").read_text().splitlines(keepends=True)
     (other / "v1.jsonl").write_text("".join(lines).replace('"latency_ms":', ' "latency_ms":'))
@@ -243,7 +260,7 @@ def test_a_run_that_cannot_be_made_again_is_refused(
 
 def test_a_budget_below_the_chain_is_refused(run: Path, capfd: pytest.CaptureFixture[str]) -> None:
     assert explain(run, "--max-cost", "1") == 2
-    assert "the chain and the gold pass alone cost about 2.3 runs; raise --max-cost" in capfd.readouterr().err
+    assert "the chain and the gold pass alone cost about 2.3 runs; allow a higher cost" in capfd.readouterr().err
 
 
 def test_a_video_that_was_replaced_since_the_run_is_left_out_alone(

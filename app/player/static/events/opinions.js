@@ -150,6 +150,11 @@ export function opinion(player, key) {
   return said;
 }
 
+// Whether the reason of a failure is shown: in blind mode only after a verdict of one's own, which it could sway.
+export function showsReason(player, failure) {
+  return !player.review.isBlind || Boolean(failure?.key && opinion(player, failure.key).verdict);
+}
+
 // The verdict that settled an event, and by whom; [null, ""] without one.
 export function finalVerdict(player, key) {
   return player.review.finals.get(key) ?? [null, ""];

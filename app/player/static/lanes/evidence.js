@@ -11,14 +11,17 @@ export const evidence = defineLane({
   height: 46,
   above: 4,
   legend: [
-    ["▂", "evidence: what the decision at a root loses without a picture, in log-odds; shaded: the fewest last ones"],
+    [
+      "▂",
+      "evidence: what the decision at a first mistake loses without a picture, in log-odds; shaded: the fewest last ones",
+    ],
   ],
   appliesTo: (run, isSecond, { isFigure }) => !isSecond && !isFigure && run.evidence !== undefined,
   rows: () => [{ label: "evidence" }],
   paintLabel: ({ pen, colours }, { top, height }, { decision, evidence: name }) => {
     pen.fillText("evidence", 4, top + height / 4);
     pen.fillStyle = colours.latency;
-    const words = decision ? `${name} to ±${highest(decision, name).toPrecision(2)}` : "select a root with some";
+    const words = decision ? `${name} to ±${highest(decision, name).toPrecision(2)}` : "select a mistake with some";
     pen.fillText(words, 4, top + (3 * height) / 4);
   },
   paint: (timeline, { run, top, height }, { decision, evidence: name }) => {

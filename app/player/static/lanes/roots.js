@@ -9,9 +9,9 @@ const ARROW_PX = 9; // below the line that leads to a consequence
 export const roots = defineLane({
   kind: "roots",
   height: 20,
-  legend: [["⎇", "root: its correction takes later failures along; its lane joins the selected one with them"]],
-  appliesTo: (run) => (run.roots?.length ?? 0) > 0,
-  rows: (run, { isFigure }) => [{ label: `${run.letter ? `${run.letter} ` : ""}roots${isFigure ? "" : " ⎇"}` }],
+  legend: [["⎇", "first mistake of a chain: once it is corrected, those under the arrows vanish"]],
+  appliesTo: (run) => !run.isBlind && (run.roots?.length ?? 0) > 0,
+  rows: (run, { isFigure }) => [{ label: `${run.letter ? `${run.letter} ` : ""}chains${isFigure ? "" : " ⎇"}` }],
   data: (run) => {
     const row = (series, time_s, text) => ({ lane: "roots", series, time_s, text });
     return [
@@ -19,7 +19,7 @@ export const roots = defineLane({
       ...listConsequences(run).map(({ time, kind }) => row("consequence", time, kind)),
     ];
   },
-  signs: (timeline) => [{ word: "root", paint: dot, colour: timeline.colours.mismatched }],
+  signs: (timeline) => [{ word: "first mistake", paint: dot, colour: timeline.colours.mismatched }],
   paint: (timeline, { run, top }, { root: selected }) => {
     const { pen, colours } = timeline,
       y = top + 6;
@@ -37,7 +37,7 @@ export const roots = defineLane({
     const { time, root, is_consequence: isConsequence } = mark,
       number = listConsequences(run, root).length;
     const follows = `follows from ${clockText(timeOf(run, run.roots[root].frame))}`;
-    return `${clockText(time)}  ${isConsequence ? follows : `root, ${countText(number, "consequence")}`}`;
+    return `${clockText(time)}  ${isConsequence ? follows : `first mistake, ${countText(number, "consequence")}`}`;
   },
   markAt: (timeline, { run }, x) => {
     const mark = nearestMark(timeline, run, x);

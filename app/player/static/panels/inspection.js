@@ -2,6 +2,7 @@
 
 import { clockText, forgottenText, frameAt, probText, thresholdWords, timeOf } from "../state/data.js";
 import { evidenceAt, evidenceButton } from "../playback/evidence.js";
+import { showsReason } from "../events/opinions.js";
 import { createButton, createNode, setStatus } from "../dom/dom.js";
 
 // The highest value near a missed reference, and its time: of the probability, or of the first named signal that
@@ -95,8 +96,9 @@ function drawInspection(player, frame) {
     : found.error
       ? [createNode("p", "ss-failure", found.error)]
       : [drawPrompt(found), drawTokens(found)];
-  const decision = evidenceAt(player.data, frame),
-    ask = !decision && found && !found.error && evidenceButton(player, frame);
+  const isShown = showsReason(player, player.data.stops[player.stopIndex]),
+    decision = isShown && evidenceAt(player.data, frame),
+    ask = isShown && !decision && found && !found.error && evidenceButton(player, frame);
   if (found && decision) body[0] = drawPrompt(found, decision.texts);
   player
     .find("inspection")

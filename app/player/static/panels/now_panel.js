@@ -25,6 +25,7 @@ import {
 import { createButton, createNode, createQuote, showTurns } from "../dom/dom.js";
 import { highestNear, highestText, inspectionButton } from "./inspection.js";
 import { conditionText, exceeds, hasSignal, signOf } from "../state/policy.js";
+import { showsReason } from "../events/opinions.js";
 import { sentenceOf } from "../state/stops.js";
 import { goToFailure } from "../playback/selection.js";
 import { hasDecided } from "../state/thresholds.js";
@@ -87,9 +88,7 @@ function mistakeCard(player, data, failure, isHere) {
   const highest = highestNear(data, failure),
     root = data.roots?.[failure.root],
     mistake = data.mistakes[failure.mistake],
-    reason =
-      root &&
-      (failure.is_consequence ? root.of_consequence : root.words.replace(/^Root: (.)/, (_, at) => at.toUpperCase()));
+    reason = root && showsReason(player, failure) && (failure.is_consequence ? root.of_consequence : root.words);
   return createNode("div", failure.kind === LOW_SIMILARITY ? "ss-failure ss-low" : "ss-failure", [
     createNode("p", "ss-sentence", [
       createNode("b", "", clockText(failure.time)),

@@ -4,10 +4,13 @@
 import { createButton, createNode, setStatus } from "../dom/dom.js";
 import { drawPatches, evidenceAt, evidenceButton, evidenceParts } from "./evidence.js";
 import { goToFailure } from "./selection.js";
+import { showsReason } from "../events/opinions.js";
 import { stopText } from "../state/stops.js";
-import { clockText, countText, LOW_SIMILARITY, ROOT_SIGN, STOP_SIGNS } from "../state/data.js";
+import { clockText, countText, LOW_SIMILARITY, ROOT_SIGN, STOP_SIGNS, timeOf } from "../state/data.js";
 import { requestPaint } from "../timeline/chart.js";
 
+const LATE_S = 1; // first mistakes of two runs that are at most this far apart are one, as in Batch
+const BLIND = "Blind: the reason is shown after your verdict.";
 const COUNTED =
   "Counted are the reference turns that the change makes right, and those that it makes wrong, with the reference as " +
   "history, in the videos in which it changes something";
@@ -15,14 +18,14 @@ const COUNTED =
 // The chip of the roots, beside those of the kinds.
 export function drawRootsChip(player, redraw) {
   const { roots } = player.data;
-  if (!roots) return null;
+  if (!roots || player.review.isBlind) return null;
   const toggle = () => {
     player.isRootsOnly = !player.isRootsOnly;
     redraw();
   };
-  return createButton("ss-kind ss-roots", [`${ROOT_SIGN} ${roots.length}`, createNode("small", "", "roots")], toggle, {
-    title: "Let N and P stop at roots only: the moments that were corrected, one for all that fails there",
-    ariaLabel: `roots ${roots.length}: stop at roots only`,
+  return createButton("ss-kind ss-roots", [`${ROOT_SIGN} ${roots.length}`, createNode("small", "", "chains")], toggle, {
+    title: "Let N and P stop only at the first mistake of each chain: what follows vanishes once it is corrected",
+    ariaLabel: `chains ${roots.length}: stop at first mistakes only`,
     ariaPressed: player.isRootsOnly,
   });
 }
@@ -35,21 +38,24 @@ export function drawReason(player, failure) {
     isConsequence = failure?.is_consequence ?? false;
   const frame = failure ? (isConsequence ? failure.frame : (root?.frame ?? failure.frame)) : player.shownFrame,
     before = player.explained,
-    decision = evidenceAt(data, frame);
-  Object.assign(shown, { root: failure?.root ?? null, decision });
+    isShown = showsReason(player, failure),
+    decision = isShown ? evidenceAt(data, frame) : null,
+    now = { data, failure, decision, isShown, isBlind: player.review.isBlind, numOwn: player.review.mine.size };
+  Object.assign(shown, { root: isShown ? (failure?.root ?? null) : null, decision });
   drawPatches(player);
-  const isSame = before?.failure === failure && before.data === data && before.decision === decision;
-  if (isSame) return; // what is unfolded stays so
-  player.explained = { data, failure, decision };
+  if (before && Object.keys(now).every((name) => now[name] === before[name])) return; // what is unfolded stays so
+  player.explained = now;
   box.hidden = !data.roots && !data.why_not && !data.evidence;
   box.classList.toggle("ss-evident", data.evidence !== undefined); // the line of the evidence is kept free
   requestPaint(player);
+  if (!isShown) return box.replaceChildren(failure ? createNode("span", "ss-dim", BLIND) : "");
   const evidence = decision ? evidenceParts(player) : failure ? [" ", evidenceButton(player, frame) ?? ""] : [];
   if (!failure || failure.kind === LOW_SIMILARITY) return box.replaceChildren(...evidence);
   if (!root) return box.replaceChildren(createNode("span", "ss-dim", data.why_not), ...evidence);
   const parts = [createNode("span", "", isConsequence ? root.of_consequence : root.words, { title: COUNTED })];
   if (isConsequence) parts.push(" ", rootButton(player, failure.root));
   else parts.push(...consequencesPart(player, failure.root));
+  parts.push(" ", otherPart(data, root), " ", classButton(player, root) ?? "");
   box.replaceChildren(...parts, ...evidence);
 }
 
@@ -62,13 +68,32 @@ function go(player, number) {
 function rootButton(player, number) {
   const { stops } = player.data,
     at = stops.findIndex((stop) => stop.isRoot && stop.root === number),
-    words = `${ROOT_SIGN} its root, ${clockText(stops[at].time)}`;
-  return createButton("ss-cause-of", words, () => go(player, at), { title: "Go to the root of this failure" });
+    words = `${ROOT_SIGN} first mistake, ${clockText(stops[at].time)}`;
+  return createButton("ss-cause-of", words, () => go(player, at), {
+    title: "Go to the first mistake of the chain that this belongs to",
+  });
+}
+
+// Whether the first mistake is one of the compared run, too; "" where that is not known.
+function otherPart(data, { frame }) {
+  const { roots, letter } = data.other ?? {},
+    isNear = (one) => Math.abs(timeOf(data.other, one.frame) - timeOf(data, frame)) <= LATE_S;
+  return roots ? createNode("b", "", roots.some(isNear) ? `also in ${letter}` : `not in ${letter}`) : "";
+}
+
+// The button that searches for the first mistakes of a class in the run; null where there is no search.
+function classButton(player, { cause }) {
+  const { kept_run: run } = player.data,
+    title = "Search for all first mistakes with this reason in the videos of the run";
+  const find = () => player.trigger("find_kind", { field: "class", kind: cause, run });
+  return player.settings.can_run && run && cause ? createButton("", `all of “${cause}”`, find, { title }) : null;
 }
 
 function consequencesPart(player, number) {
   const { stops } = player.data,
-    found = stops.map((stop, at) => ({ stop, at })).filter(({ stop }) => stop.root === number && stop.is_consequence);
+    found = stops
+      .map((stop, at) => ({ stop, at }))
+      .filter(({ stop }) => stop.root === number && stop.is_consequence && showsReason(player, stop));
   if (!found.length) return [];
   const buttons = found.map(({ stop: { kind, words, time }, at }) => {
     const text = `${clockText(time)} ${STOP_SIGNS[kind]} ${kind}`;

@@ -30,7 +30,7 @@ import {
   opinion,
   PARTS,
 } from "../events/opinions.js";
-import { drawListPlace, goOnSettling } from "../playback/failure_stops.js";
+import { drawKinds, drawListPlace, goOnSettling } from "../playback/failure_stops.js";
 import { redrawPlayhead } from "../clock/playhead.js";
 import { followEvent, goToUnreviewed, stopIndexOf } from "../playback/selection.js";
 import { readSetting } from "../state/settings.js";
@@ -70,6 +70,8 @@ export function setReviewing(player, isOn) {
 function setBlind(player, isBlind) {
   player.review.isBlind = isBlind;
   drawReview(player);
+  if (player.data) drawKinds(player);
+  layout(player);
   sendWaiting(player);
 }
 
@@ -201,7 +203,7 @@ function drawEvent(player, box, event) {
 
 export function mountReview(player) {
   player.review.name = parseReviewerName(readSetting("reviewer")) ?? "";
-  player.review.isBlind = readSetting("blind") === "yes";
+  player.review.isBlind = player.settings.is_blind || (player.settings.can_review && readSetting("blind") === "yes");
   player.isReviewing = player.settings.can_review && readSetting("reviewing") === "yes";
   const buttons = player.settings.verdicts.map((verdict, number) =>
     createButton(

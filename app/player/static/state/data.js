@@ -19,8 +19,8 @@ export const LOW_SIMILARITY = "low similarity";
 // The signs of what N and P stop at: failures, and matched texts of low similarity.
 export const STOP_SIGNS = { ...KINDS, [LOW_SIMILARITY]: "≈" };
 
-// What N stops at besides, where it goes through roots alone.
-export const HIDDEN_ROOT = "hidden root";
+// What N stops at besides, where it goes through roots alone, the first mistakes of chains.
+export const HIDDEN_ROOT = "hidden mistake";
 export const ROOT_SIGN = "⎇";
 
 // The verdict on a turn as it is drawn: that of the scores, or "low" for a matched text of low similarity.

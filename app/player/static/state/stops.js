@@ -36,7 +36,7 @@ export function sentenceOf(player, { mistake, root, words }) {
 
 // What N and P step through without a list: each failure while reviewing, else mistakes, or roots alone.
 export function stopNoun(player) {
-  return stopsAtRoots(player) ? "root" : player.isReviewing ? "failure" : "mistake";
+  return stopsAtRoots(player) ? "chain" : player.isReviewing ? "failure" : "mistake";
 }
 
 // The line of a run without failures, by its number of texts of low similarity, and of turns after its last frame.
@@ -93,5 +93,5 @@ export function isChosen(player, stop) {
 }
 
 export function stopsAtRoots(player) {
-  return player.isRootsOnly && player.data.roots !== undefined;
+  return player.isRootsOnly && !player.review.isBlind && player.data.roots !== undefined;
 }

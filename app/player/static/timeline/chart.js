@@ -16,6 +16,7 @@ export function layout(player) {
     layer = layerTurns(player),
     isReview = player.tab === "review";
   data.layer = layer;
+  for (const run of [data, data.other]) if (run) run.isBlind = player.review.isBlind; // hides the chains
   data.isReviewing = isReview && data.events.length > 0;
   data.hasLayer = layer.length > 0 && (isReview || layer.some((turn) => turn.look !== "same"));
   player.timeline.openSteps = findOpenSteps(data, frameAt(data, player.video.time));

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from stepscope.app.batch.new_run import own_splits
-from stepscope.app.batch.new_run.own_splits import add_files, add_path, read_kept_splits
+from stepscope.app.batch.new_run.own_splits import add_files, add_path, delete_upload, read_kept_splits
 from stepscope.app.batch.new_run.split_table import open_row, show_split
 from stepscope.app.batch.training import list_sources
 from stepscope.app.core.batch_context import SPLITS_FOLDER, BatchContext
@@ -195,6 +195,27 @@ def test_the_user_with_the_most_uploads_loses_the_oldest_that_was_not_run(
         batches.jobs, "active_jobs", lambda: [SimpleNamespace(split=s) for s in batches.splits.values()]
     )
     assert "1 uploads with runs are stored already" in add("x", "cid")
+
+
+def test_an_upload_of_ones_own_is_deleted_unless_it_has_runs(
+    batches: BatchContext, samples: tuple[Sample, ...], tmp_path: Path
+) -> None:
+    folder = batches.runs / SPLITS_FOLDER
+    for name in ("mine", "run"):
+        add_files(batches, [write(tmp_path / "uploads" / f"{name}.json", samples[0])])
+    (batches.runs / "a").mkdir()
+    (batches.runs / "a" / "run.json").write_text(json.dumps({"split": str(folder / "run.json")}))
+    assert "has runs, so it stays" in delete_upload(batches, "run").status.value
+    for name in ("split", "../mine"):
+        assert "is no upload of yours" in delete_upload(batches, name).status.value
+    (folder / "mine.owner").write_text("ann")
+    assert "is no upload of yours" in delete_upload(batches, "mine").status.value
+    assert "status" not in vars(delete_upload(batches, None)), "it was not confirmed"
+    token = current_user.set("ann")
+    left = delete_upload(batches, "mine").split
+    current_user.reset(token)
+    assert [name for name, _ in left.choices] == ["split", "run"]
+    assert sorted(path.name for path in folder.iterdir()) == ["run.json"]
 
 
 def test_a_visitor_finds_the_own_uploads_and_their_runs_in_lists_and_not_those_of_others(

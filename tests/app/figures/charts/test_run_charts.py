@@ -46,7 +46,7 @@ def test_the_chart_of_roots_has_the_shares_of_the_diagnosis_and_each_root_once(d
     assert shares.x[2] - shares.error_x.arrayminus[2] == pytest.approx(0.300, abs=1e-3)
     assert sum(map(int, discs.text)) == 16
     assert sum(int(number) * at for number, at in zip(discs.text, discs.x, strict=True)) == 34
-    assert figure.layout.meta["summary"].startswith("34 failures (53%) follow from 16 roots in 16 videos; ")
+    assert figure.layout.meta["summary"].startswith("34 failures (53%) follow from 16 first mistakes in 16 videos; ")
 
 
 def test_the_chart_of_classes_has_the_commonest_names_then_the_causes_with_their_steps() -> None:

@@ -87,7 +87,7 @@ def write_diagnosed(path: Path) -> None:
     scoring = ScoreSettings(text_encoder="letters")
     write(path, read_saved_run(folder, clip, settings=folder.settings() or {}, scoring=scoring, encoder={}))
     packed = json.loads(path.read_text(encoding="utf-8"))
-    packed["roots"].append({**packed["roots"][0], "frame": 50, "is_hidden": True, "words": "Hidden root: it fails."})
+    packed["roots"].append({**packed["roots"][0], "frame": 50, "is_hidden": True, "words": "Hidden: it fails."})
     series = {"log-odds": [0.5, -0.25], "recency": [0.5, 1.0], "random weights": [0.1, None]}
     packed["evidence"] = [
         {"frame": 30, "frames": [29, 30], "series": series, "fewest": 1, "words": "Evidence.", "no_proof": "No proof."}
@@ -110,7 +110,7 @@ def visit_all(page: Page) -> list[tuple[str, float]]:
         page.evaluate("document.querySelector('.ss-said').textContent = ''")
         page.keyboard.press("n")
         said = page.wait_for_function("document.querySelector('.ss-said').textContent").json_value()
-        if said.startswith(("No failure after", "No mistake after", "No root after")):
+        if said.startswith(("No failure after", "No mistake after", "No chain after")):
             return visited
         seen = inspect(page)
         page.locator(".ss-failure .ss-sentence").filter(
@@ -180,7 +180,7 @@ def test_a_root_lists_its_consequences_and_n_stops_at_roots_only_if_chosen(page:
     page.keyboard.press("Home")
     page.keyboard.press("n")
     reason = page.locator(".ss-why")
-    expect(reason).to_contain_text("Root: once it is corrected, 7 later failures vanish.")
+    expect(reason).to_contain_text("Once it is corrected, 7 later failures vanish.")
     card = page.locator(".ss-failure")
     expect(card.locator(".ss-reason")).to_contain_text("Once it is corrected, 7 later failures vanish.")
     expect(card.locator(".ss-sentence")).to_have_text(
@@ -200,16 +200,33 @@ def test_a_root_lists_its_consequences_and_n_stops_at_roots_only_if_chosen(page:
     assert inspect(page)["said"].startswith("Failure 9 of 9 · ◇ wrong update")
     expect(reason).to_contain_text("Follows from 0:15.0: had it started “mount the block”, not “put on the head” there")
     expect(reason).not_to_contain_text("Evidence.")
-    reason.get_by_text("⎇ its root, 0:15.0").click()
+    reason.get_by_text("⎇ first mistake, 0:15.0").click()
     expect(reason).to_contain_text("7 consequences")
-    chip = page.get_by_role("button", name="roots 2: stop at roots only")
+    chip = page.get_by_role("button", name="chains 2: stop at first mistakes only")
     chip.click()
     assert chip.get_attribute("aria-pressed") == "true"
     page.focus(".ss-canvas")
-    assert visit_all(page) == [("wrong update", 15.0), ("hidden root", 25.0)]
+    assert visit_all(page) == [("wrong update", 15.0), ("hidden mistake", 25.0)]
     page.keyboard.press("p")
-    assert inspect(page)["said"].startswith("Root 1 of 2 · 0:15.0 · The assistant took")
-    page.get_by_role("button", name="roots 2: stop at roots only").click()
+    assert inspect(page)["said"].startswith("Chain 1 of 2 · 0:15.0 · The assistant took")
+    page.get_by_role("button", name="chains 2: stop at first mistakes only").click()
+    page.get_by_role("tab", name="Review").click()
+    page.locator(".ss-blind").check()
+    expect(reason).to_have_text("Blind: the reason is shown after your verdict.")
+    expect(page.locator(".ss-reason, .ss-roots, .ss-patches")).to_have_count(0)
+    texts = painted_texts(page)
+    assert "chains ⎇" not in texts
+    assert "log-odds to ±0.50" not in texts
+    page.fill(".ss-who", "ann")
+    page.locator(".ss-verdict").first.click()
+    page.focus(".ss-canvas")
+    page.keyboard.press("Home")
+    page.keyboard.press("n")
+    expect(card.locator(".ss-reason")).to_contain_text("Once it is corrected, 7 later failures vanish.")
+    expect(reason).not_to_contain_text("consequences")  # they are not judged
+    page.locator(".ss-blind").uncheck()
+    expect(reason).to_contain_text("7 consequences")
+    page.get_by_role("tab", name="Transcript").click()
     show(page, "low")
     assert page.locator(".ss-roots").count() == 0
     page.locator(".ss-row", has=page.locator(".ss-mark.ss-mismatched")).first.click()

@@ -22,6 +22,7 @@ MAX_ROUNDS: Final = 8
 """Requests for one answer; the last one asks for the answer."""
 MAX_CALLS: Final = 6
 """Calls of one request that are made."""
+MAX_PICTURES: Final = 8
 MAX_REPLIES_CHARS: Final = 60_000
 """Characters of all replies of tools, after which the answer is asked for; about 17,000 tokens."""
 MAX_ANSWER_CHARS: Final = 8_000
@@ -61,31 +62,31 @@ def answer_question(client: ChatClient, tools: Tools, question: str, *, run: str
         for one in offered.values()
     ]  # fmt: skip
     messages = make_messages(to_json({"question": question, "run": run}), (), system=INSTRUCTION)
-    pictures, num_chars, has_pictures = list[bytes](), 0, True
+    pictures, num_chars, limit = list[bytes](), 0, MAX_PICTURES
     for number in range(MAX_ROUNDS):
         is_last = number == MAX_ROUNDS - 1 or num_chars > MAX_REPLIES_CHARS
-        added = make_messages("The pictures of these replies, in their order.", pictures) if pictures else []
         closing = make_messages(_ENOUGH, ()) if is_last else []
+        seen = make_messages("The pictures of the replies, in their order.", pictures) if pictures else []
         try:
-            told = client.complete([*messages, *added, *closing], max_tokens=_MAX_TOKENS, tools=functions)
+            told = client.complete([*messages, *seen, *closing], max_tokens=_MAX_TOKENS, tools=functions)
         except RefusedError:
             if not pictures:
                 raise
-            added, has_pictures = [], False  # a model without pictures answers from the texts
+            pictures, limit = [], 0  # a model without pictures answers from the texts
             told = client.complete([*messages, *closing], max_tokens=_MAX_TOKENS, tools=functions)
         if not told.calls:
             yield read_answer(told.text, tools.shown)
             return
         if is_last:
             break
-        calls, pictures = told.calls[:MAX_CALLS], []
-        messages += [*added, _pack_calls(told, calls)]
+        calls = told.calls[:MAX_CALLS]
+        messages.append(_pack_calls(told, calls))
         for call in calls:
             yield f"{call.name[:40]} {call.arguments[:120]}"
             reply = _call(tools, offered, call)
             num_chars += len(reply.text)
             messages.append({"role": "tool", "tool_call_id": call.call_id, "content": reply.text})
-            pictures += reply.pictures if has_pictures else ()
+            pictures = [*pictures, *reply.pictures][:limit]
     raise ValueError(f"the model calls tools without an end, {MAX_ROUNDS} times at most; ask a narrower question")
 
 

@@ -4,13 +4,15 @@ import sys
 from collections import Counter
 from contextlib import closing
 from functools import partial
+from typing import Any
 
 from tqdm import tqdm
 
 from stepscope.app.agents.options import McpOptions, ReviewOptions
-from stepscope.app.agents.reviewer import ANSWERS, describe_cost, judge_cases, list_cases, name_reviewer
+from stepscope.app.agents.reviewer import ANSWERS, describe_cost, judge_cases, list_cases
 from stepscope.app.agents.workspace import import_server, open_workspace
 from stepscope.app.exports.options import STORE
+from stepscope.app.review_store.actions import MODEL, check_reviewer
 from stepscope.app.review_store.database import check_store_location
 from stepscope.app.review_store.review import describe_calibration, measure_programs
 from stepscope.app.review_store.store import open_store, read_review
@@ -36,12 +38,11 @@ def review(options: ReviewOptions) -> int:
     )
     if endpoint.is_stream:
         raise ValueError(f"--endpoint must be an http:// or https:// address; got {options.endpoint}")
-    run, name = RunFolder(options.run), name_reviewer(options.model)
+    run, name = RunFolder(options.run), check_reviewer(f"{MODEL}{options.model}")
     split = read_split(run.split_path())
     with open_store(check_store_location(options.reviews) if options.reviews else STORE) as store:
-        cases, num_judged = list_cases(
-            run, split, store, name, videos=options.video, limit=options.max_mistakes
-        )  # fmt: skip
+        chosen: Any = {"videos": options.video, "limit": options.max_mistakes}
+        cases, num_judged = list_cases(run, split, store, name, **chosen)
         print(f"{name}: {num_judged} judged before; {describe_cost(cases)}", flush=True)
         if options.estimate:
             return 0

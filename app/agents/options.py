@@ -26,7 +26,7 @@ class McpOptions(Options):
 
 @dataclass(frozen=True, kw_only=True)
 class ReviewOptions(StoreOptions):
-    """Let a served multimodal model judge the mistakes of a run; it counts as no person, and people settle."""
+    """Let a served multimodal model judge the mistakes of a run. It never counts as a person, and settles nothing."""
 
     stop_message: ClassVar[str] = "stopped; the same command asks for the rest"
 

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from stepscope.app.agents.moments import compare_states, list_tags, make_judgement
 from stepscope.app.core.videos import read_moment
-from stepscope.app.review_store.actions import MODEL, UNFIT_VERDICTS, Event, check_reviewer
+from stepscope.app.review_store.actions import UNFIT_VERDICTS, Event
 from stepscope.app.review_store.events import find_moment_event
 from stepscope.app.review_store.store import ReviewStore, read_review
 from stepscope.engine.io.files import load_json, replace_surrogates, to_json
@@ -70,7 +70,7 @@ class Case:
         return [time_s for shift in AROUND_S if 0 <= (time_s := self.event.time_s + shift) < end_s]
 
     def describe(self, times_s: Sequence[float]) -> str:
-        """Return what the model reads beside the pictures of some times, as JSON."""
+        """Return the text beside the pictures of some times, as JSON."""
         at_s, sample = self.event.time_s, self.sample
         frame = min(frame_at(at_s, sample.fps), len(self.outputs) - 1)
         said = [(one.time_s, "assistant", one.response) for one in self.outputs[: frame + 1] if one.response]
@@ -140,11 +140,6 @@ def _ask(kept: KeptAnswers, make_client: Callable[[], ChatClient], case: Case) -
         except ValueError as error:
             problem = str(error)
     return problem
-
-
-def name_reviewer(model: str) -> str:
-    """Return the name of a model among the reviewers. Raises ``ValueError`` for one that cannot be shown."""
-    return check_reviewer(f"{MODEL}{model}")
 
 
 def read_judgement(answer: str, case: Case) -> dict[str, Any]:

@@ -30,7 +30,7 @@ _NO_ENDPOINT: Final = (
 )
 _NO_MODEL: Final = "Ask reads what the run folder has and runs no model"
 _QUEUE: Final[dict[str, Any]] = {"concurrency_id": "ask", "concurrency_limit": 1, "api_visibility": "private"}
-"""Options of questions: a served model gets one at a time, whoever asks."""
+"""Options of questions: one at a time on the whole page."""
 _OPEN_JS: Final = """// triggers ["open"]
 element.addEventListener('click', (event) => {
     const link = event.target.closest('a');

@@ -91,4 +91,6 @@ def space_arguments(environment: Mapping[str, str], *, volume: Path = VOLUME) ->
         words += ["--runs", str(volume / "runs")]
     if reviews := environment.get("STEPSCOPE_REVIEWS"):
         words += ["--reviews", str(Path(reviews) / "reviews.sqlite") if Path(reviews).is_dir() else reviews]
+    for option in ("endpoint", "model"):
+        words += [f"--{option}", value] if (value := environment.get(f"STEPSCOPE_{option.upper()}")) else []
     return [*words, "--mcp"] if environment.get("STEPSCOPE_MCP") else words

@@ -100,9 +100,10 @@ def test_behind_a_proxy_nobody_has_the_powers_of_the_local_user(
     [
         ("--root-path", "tools", "--root-path must be a path such as /tools/stepscope, without the host; got 'tools'"),
         ("--trusted-proxy", "*", "--trusted-proxy must be an address or a network such as 10.0.0.0/8; got '*'"),
+        ("--endpoint", "http://localhost:8000/v1", "--endpoint and --model name a served model together"),
     ],
 )
-def test_an_option_of_a_proxy_that_is_wrong_is_refused_before_the_model_is_loaded(
+def test_an_option_that_is_wrong_is_refused_before_the_model_is_loaded(
     option: str, value: str, words: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["demo", option, value, "--port", str(free_port()), "--checkpoint", "/nowhere"]) == 2
@@ -120,6 +121,7 @@ def test_the_options_of_a_space_are_those_of_its_environment_and_mounted_folder(
     found = parse(PageOptions, space_arguments(names, volume=tmp_path), prog="space.py")
     assert (found.host, found.port, found.allowed_host) == ("127.0.0.1", 7000, ("lab-stepscope.hf.space",))
     assert (found.runs, found.reviews) == (tmp_path / "runs", None)
-    names = {"STEPSCOPE_REVIEWS": str(tmp_path)}
+    names = {"STEPSCOPE_REVIEWS": str(tmp_path), "STEPSCOPE_ENDPOINT": "http://x/v1", "STEPSCOPE_MODEL": "m"}
     found = parse(PageOptions, space_arguments(names, volume=tmp_path / "absent"), prog="space.py")
     assert (found.host, found.port, found.reviews) == ("0.0.0.0", 7860, str(tmp_path / "reviews.sqlite"))
+    assert (found.endpoint, found.model) == ("http://x/v1", "m")

@@ -3,7 +3,7 @@
 import json
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -60,11 +60,12 @@ def serve_chat(server: ModelServer) -> Iterator[ModelServer]:
                     choice["logprobs"] = {"content": server.logprobs(answer)[: asked["max_tokens"]]}
                 content = {"choices": [choice]}
             text = (json.dumps(content) if server.raw is None else server.raw).encode()
-            self.send_response(status)
-            for name, value in {"Content-Length": str(len(text)), **headers}.items():
-                self.send_header(name, value)
-            self.end_headers()
-            self.wfile.write(text)
+            with suppress(ConnectionError):  # of a request that was cancelled
+                self.send_response(status)
+                for name, value in {"Content-Length": str(len(text)), **headers}.items():
+                    self.send_header(name, value)
+                self.end_headers()
+                self.wfile.write(text)
 
         def log_message(self, *_: object) -> None:
             """Print nothing."""

@@ -37,7 +37,15 @@ from stepscope.eval.data.writers import write_samples
 from stepscope.eval.diagnosis.experiments import parse_experiments
 from stepscope.eval.diagnosis.folder import diagnose_run, read_diagnosis
 from stepscope.eval.diagnosis.plan import Plan, digest_text, make_plan
-from stepscope.eval.runs.folder import OWN_SPLIT, RunFolder, VideoRecord, digest_sample, make_file_name, signal_settings
+from stepscope.eval.runs.folder import (
+    OWN_SPLIT,
+    RunFolder,
+    VideoRecord,
+    digest_entry,
+    digest_sample,
+    make_file_name,
+    signal_settings,
+)
 from stepscope.eval.runs.roots import DIAGNOSIS_FILE
 
 VIDEO, RUN = "this video", "all videos of the run"
@@ -83,11 +91,12 @@ def show_cost(context: AppContext, batches: BatchContext, live: LiveRun | None, 
     """Show what the diagnosis will cost, or why there can be none, and the experiments that its run folder has."""
     try:
         run = _find_run(context, live)
-        if not _is_kept(run):
-            kept = f"At most {float(form.max_cost or 0):g} runs; the run is kept in Batch for it, as {_name_kept(run)}."
+        name = _name_kept(run)
+        if not (batches.runs / name).exists():
+            kept = f"At most {float(form.max_cost or 0):g} runs; the run is kept in Batch for it, as {name}."
             return Updates(progress=render_note(kept))
-        form = _with_kept_experiments(batches, run, form)
-        plan = _plan(batches, run, form)
+        form = _with_kept_experiments(batches, name, form)
+        plan = _plan(batches, run, name, form)
     except (EngineError, ValueError, OSError) as error:
         return Updates(progress=render_note(_name_run(error, batches, live), is_problem=True))
     words = f"{format_count(len(plan.samples), 'video')}, {plan.describe_cost()}."
@@ -101,10 +110,11 @@ def explain_run(
     """Diagnose the displayed run, yield the progress, and show its reasons. Finished videos are kept when cancelled."""
     handle.is_started, pace = True, Pace(UPDATE_INTERVAL_S)
     try:
-        shown = _find_run(context, live)
-        run = shown if _is_kept(shown) else _keep(context, batches, shown)
-        form = _with_kept_experiments(batches, run, form)
-        plan, folder = _plan(batches, run, form), batches.folder(run.name)
+        run = _find_run(context, live)
+        name = _name_kept(run)
+        _keep(batches, run, name)
+        form = _with_kept_experiments(batches, name, form)
+        plan, folder = _plan(batches, run, name, form), batches.folder(name)
         if form.own:
             with atomic_write(folder / OWN_FILE) as file:
                 file.write(form.own)
@@ -124,7 +134,7 @@ def explain_run(
             yield show_ended(CANCELLED)
             return
         ended = Updates(show_ended(""), progress=render("effects", found=read_diagnosis(folder, plan), failed=failed))
-        yield Updates(ended, **_show_again(context, batches, live, shown, name=run.name))
+        yield Updates(ended, **_show_again(context, batches, live, run, name=name))
     except (EngineError, ValueError, OSError) as error:
         yield show_ended(_name_run(error, batches, live), is_problem=True)
     finally:
@@ -133,8 +143,7 @@ def explain_run(
 
 def _name_run(error: Exception, batches: BatchContext, live: LiveRun | None) -> str:
     """Return an error as a sentence that shows no folder of the server."""
-    run = live.run if live is not None else None
-    folder = batches.folder("" if run is None else run.name if _is_kept(run) else _name_kept(run))
+    folder = batches.folder(_name_kept(live.run) if live is not None and live.run is not None else "")
     return as_sentence(name_files(str(error), [folder / DIAGNOSIS_FILE, folder]))
 
 
@@ -147,22 +156,21 @@ def _find_run(context: AppContext, live: LiveRun | None) -> Run:
         raise ValueError("a what-if is not explained; show the run itself")
     if run.reference is None:
         raise ValueError("nothing is known to fail without a reference")
-    if not _is_kept(run) and (why := explain_unrepeatable(run, context.checkpoint.digest)):
+    if not run.name and (why := explain_unrepeatable(run, context.checkpoint.digest)):
         raise ValueError(why)
     return run
 
 
-def _is_kept(run: Run) -> bool:
-    return run.name not in ("", BUNDLED_NAME)
-
-
 def _name_kept(run: Run) -> str:
-    return f"{BUNDLED_NAME}-copy" if run.name or run.kept_as else make_file_name(f"{run.clip.name}-{run.digest[:8]}")
+    """Return the name of the run in the folder of runs, where it is explained."""
+    if run.name not in ("", BUNDLED_NAME):
+        return run.name
+    parts = [run.clip.name, run.digest[:8], *([digest_entry(run.reference)[:4]] if run.reference else [])]
+    return f"{BUNDLED_NAME}-copy" if run.name or run.kept_as else make_file_name("-".join(parts))
 
 
-def _keep(context: AppContext, batches: BatchContext, run: Run) -> Run:
-    """Return a run as it is in the folder of runs: copied whole if it is the bundled one, else written with a split."""
-    name = _name_kept(run)
+def _keep(batches: BatchContext, run: Run, name: str) -> None:
+    """Keep a run in the folder of runs: copied whole if it is the bundled one, else written with a split of its own."""
     if not (batches.runs / name).exists():
         with TemporaryDirectory(dir=batches.runs) as made:
             folder = RunFolder(Path(made, name))
@@ -175,7 +183,6 @@ def _keep(context: AppContext, batches: BatchContext, run: Run) -> Run:
             folder.path.rename(batches.runs / name)
     if (batches.runs / name / OWN_SPLIT).exists():
         batches.recent.own_split(batches.runs / name / OWN_SPLIT, current_user.get())
-    return read_saved(context, batches, name, run.clip.video_id)
 
 
 def _write(folder: RunFolder, run: Run) -> None:
@@ -198,18 +205,18 @@ def _write(folder: RunFolder, run: Run) -> None:
     folder.save_video(replace(record, fps=clip.fps, device=str(run.settings.get("device", ""))), run.outputs)
 
 
-def _with_kept_experiments(batches: BatchContext, run: Run, form: ExplainForm) -> ExplainForm:
+def _with_kept_experiments(batches: BatchContext, name: str, form: ExplainForm) -> ExplainForm:
     """Return the form with the experiments of the run folder, if none are typed."""
-    path = batches.folder(run.name) / OWN_FILE
+    path = batches.folder(name) / OWN_FILE
     with suppress(FileNotFoundError):
         return form if form.own else form._replace(own=read_text(path))
     return form
 
 
-def _plan(batches: BatchContext, run: Run, form: ExplainForm) -> Plan:
+def _plan(batches: BatchContext, run: Run, name: str, form: ExplainForm) -> Plan:
     return make_plan(
-        batches.need_run(run.name).path,
-        batches.need_split(run.name),
+        batches.need_run(name).path,
+        batches.need_split(name),
         batches.work,
         video_id=run.clip.video_id if form.scope == VIDEO else "",
         own=parse_experiments(form.own or ""),

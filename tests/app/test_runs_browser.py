@@ -71,15 +71,15 @@ def test_ask_takes_the_focus_and_letters_do_nothing_behind_it(page: Page) -> Non
     page.keyboard.press("Escape")
     expect(page.locator("#ask")).to_be_hidden()
     page.keyboard.press("n")
-    wait_for(page, "seen.said.startsWith('Failure 2 of 4')")
+    wait_for(page, "seen.said.startsWith('Failure 2 of 9')")
 
 
 def test_the_next_video_opens_from_the_first_page_and_from_a_link(page: Page, address: str) -> None:
     page.keyboard.press(")")
-    seen = wait_for(page, "seen.video !== 'robot-hard'")
+    seen = wait_for(page, "seen.video !== 'robot-permuted'")
     page.keyboard.press("(")
-    wait_for(page, "seen.video === 'robot-hard'")
-    open_run(page, address, "bundled")
+    wait_for(page, "seen.video === 'robot-permuted'")
+    open_run(page, address, "bundled", "robot-permuted")
     page.keyboard.press(")")
     wait_for(page, f"seen.video === '{seen['video']}'")
 

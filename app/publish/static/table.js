@@ -11,7 +11,7 @@ function listColumns(run) {
     remark = { label: "Remark", hint, read: (row) => row.remark, isText: true, isRemark: true };
   const roots = {
     label: "Chains",
-    hint: "First mistakes, from which others follow or none, as the diagnosis of the run found; empty without a current one",
+    hint: "First mistakes of chains, as the diagnosis of the run found; empty without a current one",
     read: (row) => row.num_roots,
     write: String,
   };

@@ -15,6 +15,7 @@ from stepscope.app.player.opening import read_saved
 from stepscope.app.window.context import AppContext
 from stepscope.app.window.live_run import Cancellable, LiveRun
 from stepscope.eval.reports.table_files import read_results
+from stepscope.eval.runs.folder import digest_entry
 from tests.support.data.batches import copies, load_letters, write_split
 from tests.support.pages.batch_tab import make_batches, start, wait_for
 
@@ -95,7 +96,8 @@ def test_a_run_of_the_page_is_kept_as_one_of_its_video_alone_to_be_explained(
     assert live.run is not None
     upload = replace(live.run.clip, content_digest="0" * 32)
     live.run = shown = replace(live.run, name="", kept=None, clip=upload)
-    name = f"v0-{shown.digest[:8]}"
+    assert shown.reference is not None
+    name = f"v0-{shown.digest[:8]}-{digest_entry(shown.reference)[:4]}"
     assert (
         f"At most 7 runs; the run is kept in Batch for it, as {name}."
         in show_cost(context, batches, live, form()).progress
@@ -105,6 +107,8 @@ def test_a_run_of_the_page_is_kept_as_one_of_its_video_alone_to_be_explained(
     assert live.run.name == name
     assert live.run.outputs == shown.outputs
     assert live.run.clip.path == (batches.runs / name / "video.mp4").resolve(), "an upload is kept with it"
+    live.run = shown
+    assert "1 video, about" in show_cost(context, batches, live, form()).progress, "it is kept already"
     live.run = replace(shown, settings={**shown.settings, "imported": ["x"]})
     assert "this run was imported" in (refused := show_cost(context, batches, live, form()).progress)
     assert "--" not in refused

@@ -10,12 +10,7 @@ export const evidence = defineLane({
   kind: "evidence",
   height: 46,
   above: 4,
-  legend: [
-    [
-      "▂",
-      "evidence: what the decision at a first mistake loses without a picture, in log-odds; shaded: the fewest last ones",
-    ],
-  ],
+  legend: [["▂", "evidence: what a decision loses without a picture, in log-odds; shaded: the fewest last ones"]],
   appliesTo: (run, isSecond, { isFigure }) => !isSecond && !isFigure && run.evidence !== undefined,
   rows: () => [{ label: "evidence" }],
   paintLabel: ({ pen, colours }, { top, height }, { decision, evidence: name }) => {

@@ -1,7 +1,7 @@
 """Models of published shapes with random weights, to measure the speed of a shape without downloading its weights.
 
-The speak threshold is chosen so that a given fraction of the frames triggers a response. The end-of-turn token is
-suppressed, so that every response has the maximum length. Sizes come from the published ``config.json``.
+Responses are triggered by a speak threshold, chosen for a fraction of the frames, or by questions. The end-of-turn
+token is suppressed, so that every response has the maximum length. Sizes come from the published ``config.json``.
 """
 
 from collections.abc import Mapping
@@ -36,7 +36,7 @@ from stepscope.engine.model.prompt import Prompt
 from stepscope.engine.model.published.model import LlamaAssistant
 from stepscope.engine.model.smolvlm import StreamingModel
 from stepscope.engine.model.vision_language import VisionLanguageModel
-from stepscope.engine.records import Step
+from stepscope.engine.records import Step, UserTurn
 from stepscope.engine.stream import Streamer, StreamRequest
 
 _SIZES = (
@@ -75,7 +75,7 @@ _IM_TEMPLATE = (
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class RandomWorkload:
-    """A random model, videos of random features, and settings whose speak threshold forces speech."""
+    """A random model, videos of random features, and settings with which it speaks."""
 
     checkpoint: Checkpoint
     videos: tuple[StreamRequest, ...]
@@ -193,6 +193,21 @@ def build_random_workload(
     probs = sorted(output.speak_prob for output in outputs)
     rank = min(round(len(probs) * (1 - trigger_ratio)), len(probs) - 1)
     config = replace(silent, speak_threshold=(probs[max(rank - 1, 0)] + probs[rank]) / 2)
+    return RandomWorkload(checkpoint=checkpoint, videos=videos, config=config)
+
+
+def build_asked_workload(
+    checkpoint: Checkpoint, *, num_videos: int, num_frames: int, every: int = 20, response_tokens: int = 50
+) -> RandomWorkload:
+    """Build random videos with a question every ``every`` frames, and settings at which nothing else is written.
+
+    So every shape writes as much, in every dtype and mode. A threshold does not give that: what a random model has
+    written moves its later probabilities, so that its share of answered frames differs from shape to shape.
+    """
+    policy = "heads" if checkpoint.model.has_heads else checkpoint.trained_policy or "silent-token"
+    config = StreamConfig(speak_threshold=1, update_threshold=1, max_new_tokens=response_tokens, decision_policy=policy)
+    asked = replace(_TASK, questions=tuple(UserTurn(time_s=at / 2, text="now?") for at in range(5, num_frames, every)))
+    videos = tuple(replace(_random_video(checkpoint, n, num_frames), task=asked) for n in range(num_videos))
     return RandomWorkload(checkpoint=checkpoint, videos=videos, config=config)
 
 

@@ -39,15 +39,18 @@ class Part:
 PARTS: Final = (
     Part(name="machine", weight=2, run=checks.describe_machine),
     Part(name="gpu tests", weight=6, run=checks.run_tests),
+    Part(name="kernels of Triton", weight=3, run=speed.compare_kernels_of_triton),
     Part(name="exactness", weight=8, run=checks.compare_modes),
-    Part(name="SmolVLM2-2.2B", weight=16, run=partial(speed.run, shape="SmolVLM2-2.2B", num_videos=32)),
-    Part(name="profile of SmolVLM2-2.2B", weight=3, run=speed.profile_pass),
+    Part(name="SmolVLM2-2.2B", weight=16, run=partial(speed.run, shape="SmolVLM2-2.2B", num_videos=32, compares=True)),
+    Part(name="profile of SmolVLM2-2.2B", weight=3, run=partial(speed.profile_pass, shape="SmolVLM2-2.2B")),
+    Part(name="profile of SmolVLM2-256M", weight=2, run=partial(speed.profile_pass, shape="SmolVLM2-256M")),
     Part(name="training of SmolVLM2-500M", weight=3, run=speed.time_training),
     Part(name="Llama-3-8B-10", weight=7, run=partial(speed.run, shape="Llama-3-8B-10", num_frames=200)),
-    Part(name="Qwen2.5-VL-3B", weight=5, run=partial(speed.run, shape="Qwen2.5-VL-3B", num_frames=200)),
+    Part(name="Qwen2.5-VL-3B", weight=5, run=partial(speed.run, shape="Qwen2.5-VL-3B", num_frames=200, num_videos=8)),
     Part(name="questions of Qwen2.5-VL-3B", weight=2, run=questions.run),
-    Part(name="SmolVLM2-256M", weight=4, run=partial(speed.run, shape="SmolVLM2-256M")),
+    Part(name="SmolVLM2-256M", weight=4, run=partial(speed.run, shape="SmolVLM2-256M", compares=True)),
     Part(name="SmolVLM2-500M", weight=4, run=partial(speed.run, shape="SmolVLM2-500M")),
+    Part(name="4 hours of a stream", weight=4, run=speed.stream_for_hours),
     Part(name="NVDEC", weight=3, run=checks.compare_decoding),
 )
 

@@ -1,8 +1,13 @@
-"""Speed of a shape: a video alone, many at once, live, with and without CUDA graphs, profiled and in training."""
+"""Speed of a shape: a video alone, many at once, live, for hours, as before its layers were joined, and in training.
+
+One frame in twenty has a question, whose answer takes 50 tokens; all other frames are silent.
+"""
 
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import islice
 from typing import Any, Final
 
@@ -12,11 +17,15 @@ from torch import Tensor
 from torch.profiler import ProfilerActivity, profile
 
 from benchmarks.gpu.settings import Figure, Figures, Settings
-from benchmarks.random_model import RandomWorkload, build_random_workload
+from benchmarks.random_model import SHAPES, RandomWorkload, build_asked_workload, build_random_workload
 from stepscope.engine.bench.modes import BenchRow, Mode, measure
 from stepscope.engine.config import StreamConfig
-from stepscope.engine.inference.cuda_graphs import describe_graphs
-from stepscope.engine.inference.memory import peak_memory_mb
+from stepscope.engine.inference.cuda_graphs import CudaGraphPool, describe_graphs
+from stepscope.engine.inference.kernels import TORCH, Kernels, choose_kernels, compare_kernels
+from stepscope.engine.inference.memory import peak_memory_mb, used_memory_mb
+from stepscope.engine.inference.merged import MergedLayers
+from stepscope.engine.model.attention import forward_layers
+from stepscope.engine.model.checkpoint import Checkpoint
 from stepscope.engine.model.features.frame_encoder import FrameFeatures
 from stepscope.engine.records import Step
 from stepscope.engine.stream import Streamer, StreamRequest
@@ -27,27 +36,39 @@ from stepscope.engine.training.sequences import TrainingClip, TrainingTurn
 from stepscope.engine.training.trainer import Trainer, predict
 
 _GOALS: Final = {
-    "Qwen2.5-VL-3B": {"alone": "at least 134 frames/s"},
+    "SmolVLM2-256M": {"alone": "above the 500M shape"},
+    "SmolVLM2-500M": {"alone": "at least 700 frames/s"},
     "SmolVLM2-2.2B": {
         "alone": "at least 286 frames/s",
         "live": "at most 3 ms",
         "decision": "at most 30 ms",
         "at once": "at least 1,500 frames/s",
     },
+    "Llama-3-8B-10": {"alone": "at least 100 frames/s"},
+    "Qwen2.5-VL-3B": {
+        "alone": "at least 134 frames/s",
+        "live": "at most 12 ms",
+        "at once": "at least 400 frames/s",
+    },
 }
 
 
-_FRAMES: Final = {"at once": 400, "live": 200, "without graphs": 100}
+_FRAMES: Final = {"at once": 400, "live": 200, "before": 100}
 """Frames of each video."""
 
 
-def run(settings: Settings, *, shape: str, num_videos: int = 1, num_frames: int = 1000) -> Figures:
-    """Yield the speeds of a shape, the most important first; of many videos at once if ``num_videos`` is above 1."""
-    lengths = _FRAMES | {"alone": num_frames}
+def run(
+    settings: Settings, *, shape: str, num_videos: int = 1, num_frames: int = 1000, compares: bool = False
+) -> Figures:
+    """Yield the speeds of a shape, the most important first; of many videos at once if ``num_videos`` is above 1.
+
+    If it ``compares``, also those of its layers before each step.
+    """
+    lengths = {name: min(length, num_frames) for name, length in _FRAMES.items()} | {"alone": num_frames}
     if settings.is_tiny:
         lengths, num_videos = dict.fromkeys(lengths, 12), min(num_videos, 4)
     checkpoint = settings.load(shape)
-    workload = build_random_workload(checkpoint, num_videos=num_videos, num_frames=lengths["alone"])
+    workload = build_asked_workload(checkpoint, num_videos=num_videos, num_frames=lengths["alone"])
     goals = {} if settings.is_tiny else _GOALS.get(shape, {})
     has_graphs = checkpoint.graphs is not None
     row, memory = _measure(workload, lengths["alone"], graphs=has_graphs)
@@ -79,15 +100,32 @@ def run(settings: Settings, *, shape: str, num_videos: int = 1, num_frames: int 
             note=f"{row.passes:,} passes, {memory}",
         )
     if has_graphs:
-        for graphs in (True, False):
-            row, memory = _measure(workload, lengths["without graphs"], graphs=graphs)
+        yield Figure(name="graphs", value=describe_graphs(checkpoint, workload.config))
+        for name, variant in _list_variants(checkpoint) if compares else ():
+            row, memory = _measure(
+                replace(workload, checkpoint=variant), lengths["before"], graphs=variant.graphs is not None
+            )
             yield Figure(
-                name=f"{lengths['without graphs']} frames alone with{'' if graphs else 'out'} graphs",
+                name=f"{lengths['before']} frames alone, {name}",
                 value=row.frames_per_s,
                 unit="frames/s",
-                note=memory,
+                note=f"{row.passes:,} passes, {memory}",
             )
-        yield Figure(name="graphs", value=describe_graphs(checkpoint, workload.config))
+
+
+def _list_variants(checkpoint: Checkpoint) -> Iterator[tuple[str, Checkpoint]]:
+    """Yield a checkpoint with captured passes as they are, and as they were before each step; last without any."""
+    layers = checkpoint.graphs.layers if checkpoint.graphs is not None else None
+    plain = partial(forward_layers, checkpoint.model.text_model)
+    variants: list[tuple[str, Any]] = [("with the layers of transformers", plain)]
+    if isinstance(layers, MergedLayers):
+        joined = copy(layers)
+        joined.kernels = TORCH
+        variants += [("with joined products", joined), ("with joined products and kernels of Triton", layers)]
+    for name, own in variants:
+        graphs = CudaGraphPool(checkpoint.model, layers=own)
+        yield name, replace(checkpoint, graphs=graphs)
+    yield "without graphs", replace(checkpoint, graphs=None)
 
 
 def _measure(
@@ -140,14 +178,92 @@ def _summarize(name: str, times_ms: list[float], *, goal: str = "") -> Figure:
     return Figure(name=name, value=median, unit="ms", goal=goal, note=note)
 
 
+_HOURS: Final = 4
+_FRAMES_PER_HOUR: Final = 7200
+
+
+def stream_for_hours(settings: Settings) -> Figures:
+    """Yield the memory of the process and its device after each hour of a stream at 2 frames/s, which is to be flat.
+
+    One frame in 200 has a question.
+    """
+    per_hour = 30 if settings.is_tiny else _FRAMES_PER_HOUR
+    checkpoint = settings.load("SmolVLM2-256M")
+    workload = build_asked_workload(checkpoint, num_videos=1, num_frames=_HOURS * per_hour, every=200)
+    began_s = time.perf_counter()
+    for output in Streamer(checkpoint, workload.config).run(workload.videos[0].features, workload.videos[0].task):
+        hour, rest = divmod(output.frame_index + 1, per_hour)
+        if not rest:
+            yield Figure(
+                name=f"memory after {hour} h",
+                value=used_memory_mb(torch.device("cpu")),
+                unit="MiB",
+                goal="as after 1 h" if hour > 1 else "",
+                note=f"{used_memory_mb(checkpoint.model.device):,.0f} MiB of the device, "
+                f"{output.frame_index / (time.perf_counter() - began_s):,.0f} frames/s",
+            )
+
+
+def compare_kernels_of_triton(settings: Settings) -> Figures:
+    """Yield whether Triton's kernels give PyTorch's results for each shape and dtype, and the times of both.
+
+    Raises ``AssertionError`` at the end if they differ.
+    """
+    settings.need_gpu()
+    device, wrong = torch.device(settings.device), list[str]()
+    for shape in (name for name in SHAPES if not name.startswith("tiny")):
+        sizes = SHAPES[shape]
+        heads = {"num_heads": sizes["num_attention_heads"], "num_kv_heads": sizes["num_key_value_heads"]}
+        heads["head_dim"] = sizes["head_dim"]
+        for dtype in (torch.float32, torch.float16, torch.bfloat16):
+            chosen = choose_kernels(torch.zeros(0, dtype=dtype, device=device), **heads)
+            differing = {"every step": "PyTorch's were chosen"} if chosen is TORCH else {}
+            for num_tokens in (1, 64, 513):
+                differing |= compare_kernels(chosen, dtype=dtype, device=device, num_tokens=num_tokens, **heads)
+            name = f"{shape}, {str(dtype).removeprefix('torch.')}"
+            wrong += [name] if differing else []
+            yield Figure(name=name, value="DIFFERS" if differing else "equal", note=str(differing or ""))
+        for num_tokens in (1, 512):
+            own, torch_us = (_time_kernels(each, num_tokens, sizes, device) for each in (chosen, TORCH))
+            yield Figure(name=f"{shape}, {num_tokens} tokens", value=own, unit="us", note=f"PyTorch {torch_us:.0f} us")
+    if wrong:
+        raise AssertionError(f"other results: {'; '.join(wrong)}")
+
+
+def _time_kernels(kernels: Kernels, num_tokens: int, sizes: Mapping[str, int], device: torch.device) -> float:
+    """Return the microseconds on the device of both steps of a layer in bfloat16, captured as a graph."""
+    heads, kv_heads, width = (sizes[name] for name in ("num_attention_heads", "num_key_value_heads", "head_dim"))
+    draw = partial(torch.randn, device=device, dtype=torch.bfloat16)
+    states, rotation = draw(num_tokens, heads + 2 * kv_heads, width), (draw(num_tokens, width), draw(num_tokens, width))
+    cached, rows = draw(2, num_tokens, kv_heads, width), torch.arange(num_tokens, device=device)
+    gate_up, graph = draw(num_tokens, 2 * sizes["intermediate_size"]), torch.cuda.CUDAGraph()
+
+    def run() -> None:
+        kernels.rotate(states, *rotation, rows, *cached)
+        kernels.activate(gate_up)
+
+    run()
+    with torch.cuda.graph(graph):
+        for _ in range(_REPEATS):
+            run()
+    began, ended = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+    graph.replay()
+    began.record()
+    graph.replay()
+    ended.record()
+    ended.synchronize()
+    return float(1000 * began.elapsed_time(ended) / _REPEATS)
+
+
+_REPEATS: Final = 20
 _WARM_FRAMES: Final = 40
 """Frames before the pass: then its shape was captured and checked."""
 _NUM_ROWS: Final = 12
 
 
-def profile_pass(settings: Settings) -> Figures:
+def profile_pass(settings: Settings, *, shape: str) -> Figures:
     """Yield the counts and the longest kernels of a pass with one silent frame, with graphs and without."""
-    checkpoint = settings.load("SmolVLM2-2.2B")
+    checkpoint = settings.load(shape)
     video = build_random_workload(checkpoint, num_videos=1, num_frames=_WARM_FRAMES + 1).videos[0]
     config = StreamConfig(speak_threshold=1, update_threshold=1, lookahead=1, prefill_frames=1)
     for graphs in (True, False) if checkpoint.graphs is not None else (False,):
@@ -158,10 +274,11 @@ def profile_pass(settings: Settings) -> Figures:
         activities = [ProfilerActivity.CPU] + [ProfilerActivity.CUDA] * settings.is_gpu
         with profile(activities=activities) as recorded:
             next(outputs)
-        yield from _tabulate(prefix, recorded.key_averages(), is_gpu=settings.is_gpu)
+        num_layers = checkpoint.model.num_layers
+        yield from _tabulate(prefix, recorded.key_averages(), is_gpu=settings.is_gpu, num_layers=num_layers)
 
 
-def _tabulate(prefix: str, events: Sequence[Any], *, is_gpu: bool) -> Figures:
+def _tabulate(prefix: str, events: Sequence[Any], *, is_gpu: bool, num_layers: int) -> Figures:
     """Yield the sums and the longest rows of a profile; its times are in microseconds."""
     kernels = [event for event in events if event.device_type.name == "CUDA"]
     copies = [event for event in events if event.key.startswith(("Memcpy", "aten::copy_" if not is_gpu else "Memcpy"))]
@@ -169,7 +286,9 @@ def _tabulate(prefix: str, events: Sequence[Any], *, is_gpu: bool) -> Figures:
     yield Figure(name=f"{prefix}CPU time", value=sum(event.self_cpu_time_total for event in events) / 1000, unit="ms")
     if is_gpu:
         yield Figure(name=f"{prefix}GPU time", value=sum(e.self_device_time_total for e in kernels) / 1000, unit="ms")
-        yield Figure(name=f"{prefix}kernels", value=float(sum(event.count for event in kernels)))
+        num_kernels = sum(event.count for event in kernels)
+        note = f"{num_kernels / num_layers:.1f} for each of {num_layers} layers, of which at most 10 are its own"
+        yield Figure(name=f"{prefix}kernels", value=float(num_kernels), note=note)
         yield Figure(name=f"{prefix}launches", value=float(sum(event.count for event in launches)))
     yield Figure(name=f"{prefix}copies", value=float(sum(event.count for event in copies)))
     shown = kernels if is_gpu else list(events)

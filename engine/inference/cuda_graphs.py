@@ -2,7 +2,7 @@
 
 A checkpoint on a CUDA device has a ``CudaGraphPool``. Each run of streams acquires a ``CudaGraphRunner`` from it: a KV
 cache pool and the steps captured over it, which later runs reuse. A replay waits for the device once, when its results
-come to the host. Sampling, long passes, questions, and frames of any shape run eagerly on the same caches.
+come to the host. Sampling, long passes, and states that are read as texts run eagerly on the same caches.
 
 The first replays of each shape are compared with the eager step (``run_checked``). After a failed
 capture everything of the model runs eagerly, with one warning; after a replay that differs, everything of the process.
@@ -31,6 +31,8 @@ from stepscope.engine.inference.static import (
     Inputs,
     Layers,
     StaticStep,
+    StreamTokens,
+    list_tokens,
     pick_bucket,
     reads_decisions,
 )
@@ -194,38 +196,49 @@ class CudaGraphRunner:
         slots = [cache for cache in caches if isinstance(cache, SlotKVCache)]
         if len(slots) < len(caches) or not self._graph_pool.is_enabled:
             return None
-        lengths = [sum(1 if isinstance(piece, int) else len(piece) for piece in pieces) for pieces in inputs]
-        model = self._graph_pool.model
+        model, has_branches = self._graph_pool.model, any(request.branches for request in requests)
+        if has_branches and (readout_spec.answer_ids is None or readout_spec.scored_after is not None):
+            return None
+        streams = [
+            list_tokens(model, pieces, slot, request.branches)
+            for pieces, slot, request in zip(inputs, slots, requests, strict=True)
+        ]
+        lengths = [len(stream.ids) for stream in streams]
         needs_tokens = any(request.sample_positions for request in requests)
         needs_decisions = any(request.decision_positions for request in requests)
         if needs_decisions and not reads_decisions(model, readout_spec):
             return None
-        if not model.has_fixed_frames and any(isinstance(piece, Tensor) for pieces in inputs for piece in pieces):
-            return None
-        min_context = self._graph_pool.min_context
-        shape = pick_bucket(lengths, slots, needs_tokens=needs_tokens, min_context=min_context, max_tokens=_MAX_TOKENS)
+        if any(slot.length + length > self.cache_pool.capacity for slot, length in zip(slots, lengths, strict=True)):
+            return None  # branches find no room behind the context
+        shape = pick_bucket(
+            lengths,
+            slots,
+            needs_tokens=needs_tokens,
+            has_branches=has_branches,
+            min_context=self._graph_pool.min_context,
+            max_tokens=_MAX_TOKENS,
+        )
         if shape is None:
             return None
         try:
-            rows = self._run_step(shape, readout_spec, inputs, slots, lengths)
+            rows = self._run_step(shape, readout_spec, streams)
         except RuntimeError as error:
             self._graph_pool.failure = f"a pass could not be captured ({first_line(error)})"
             _warn(self._graph_pool.failure)
             return None
         results, start = [], 0
-        for cache, length, request in zip(slots, lengths, requests, strict=True):
-            cache.advance(length)
-            results.append(_split_result([row[start : start + length] for row in rows], request))
-            start += length
+        for stream, request in zip(streams, requests, strict=True):
+            stream.cache.advance(stream.num_kept, stream.ends)
+            end = start + len(stream.ids)
+            results.append(_split_result([row[start:end] for row in rows], request, stream.branch_ends))
+            start = end
         return results
 
     def _run_step(
         self,
         shape: BucketShape,
         readout_spec: ReadoutSpec,
-        inputs: Sequence[Inputs],
-        caches: Sequence[SlotKVCache],
-        lengths: Sequence[int],
+        streams: Sequence[StreamTokens],
     ) -> list[list[float]]:
         entry = self._steps.get((shape, readout_spec))
         if entry is None:
@@ -233,12 +246,13 @@ class CudaGraphRunner:
             step = StaticStep(pool.model, self.cache_pool, shape=shape, readout_spec=readout_spec, layers=pool.layers)
             entry = self._steps[shape, readout_spec] = _StepEntry(step=step, run=step)
         entry.num_uses += 1
-        entry.step.fill(inputs, caches)
+        entry.step.fill(streams)
         if entry.num_uses == _CAPTURE_AT_USE:
             entry.run = self._capture(entry.step)
         if entry.num_uses not in _CHECKED_USES:
             rows: list[list[float]] = entry.run().tolist()
             return rows
+        caches, lengths = [stream.cache for stream in streams], [len(stream.ids) for stream in streams]
         results, difference = run_checked(entry.step, entry.run, caches, lengths)
         if difference:
             CudaGraphPool.fault = difference
@@ -248,37 +262,46 @@ class CudaGraphRunner:
         return rows
 
 
-def _split_result(rows: Sequence[Sequence[float]], request: ForwardRequest) -> ForwardResult:
+def _split_result(
+    rows: Sequence[Sequence[float]], request: ForwardRequest, branch_ends: Sequence[int]
+) -> ForwardResult:
     """Return the requested positions of one stream's rows ``[2 to 4, L]``; see ``StaticStep``."""
     speak, update, *tokens = rows
     at_images = set(request.decision_positions)
     return ForwardResult(
         decisions=tuple(Decision(speak_prob=speak[at], update_prob=update[at]) for at in request.decision_positions),
         tokens=tuple(int(tokens[-1 if at in at_images else 0][at]) for at in request.sample_positions),
+        answers=tuple(speak[at] for at in branch_ends),
     )
 
 
 def has_nan(result: ForwardResult) -> bool:
     """Return whether a probability is nan. A mask does not hide nan in the cache from later tokens."""
-    return any(isnan(decision.speak_prob) for decision in result.decisions)
+    return any(map(isnan, (*result.answers, *(decision.speak_prob for decision in result.decisions))))
 
 
 class CudaGraphPool:
     """Graph runners for one model, reused between runs.
 
     ``backend`` makes the function that captures the steps of one runner. ``min_context`` is the smallest context
-    bucket, in tokens; larger buckets are its doubles.
+    bucket, in tokens; larger buckets are its doubles. ``layers`` are by default merged, where they can be.
     """
 
     fault: ClassVar[str] = ""
     """How a replay differed from the eager step: graphs are then off for the process."""
 
     def __init__(
-        self, model: VisionLanguageModel, *, backend: Callable[[], Capture] = CudaGraphCapture, min_context: int = 256
+        self,
+        model: VisionLanguageModel,
+        *,
+        backend: Callable[[], Capture] = CudaGraphCapture,
+        min_context: int = 256,
+        layers: Layers | None = None,
     ) -> None:
         self.model, self.backend, self.min_context = model, backend, min_context
         text = model.text_model
-        self.layers: Layers = MergedLayers(text) if MergedLayers.suits(text) else partial(forward_layers, text)
+        own = layers or (MergedLayers(text) if MergedLayers.suits(text) else partial(forward_layers, text))
+        self.layers: Layers = own
         self.failure = ""
         """Why a capture failed; graphs are then off for the model."""
         self.num_checked = 0

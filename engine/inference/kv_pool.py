@@ -6,6 +6,8 @@ row 131. The last row takes the writes of padding and is never read. To crop or 
 on the host changes.
 """
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor
 
@@ -22,8 +24,6 @@ class KVCachePool:
     def __init__(self, model: VisionLanguageModel, *, num_slots: int, capacity: int) -> None:
         text = model.text_model
         self.num_slots, self.capacity = num_slots, capacity
-        self.has_own_positions = model.place((0,), 0) is not None
-        """Whether positions are not the places in the cache."""
         self._free = list(range(num_slots))
 
         def buffers() -> list[Tensor]:
@@ -89,10 +89,9 @@ class SlotKVCache(KVCache):
         self.pool, self.slot = pool, slot
         self.layers = pool.slot_layers(slot)
 
-    def advance(self, count: int) -> None:
-        """Count ``count`` tokens that a static step has written into the slot."""
-        if self.pool.has_own_positions:
-            self.ends += range(self.next_position + 1, self.next_position + count + 1)
+    def advance(self, count: int, ends: Sequence[int] = ()) -> None:
+        """Count ``count`` tokens that a static step has written into the slot; ``ends`` are those of ``KVCache``."""
+        self.ends += ends
         for layer in self.layers:
             layer.length += count
 

@@ -45,7 +45,7 @@ class MergedLayers:
     """
 
     def __init__(self, text_model: PreTrainedModel, *, kernels: Kernels | None = None) -> None:
-        self._text_model, self._kernels = text_model, kernels
+        self.kernels, self._text_model = kernels, text_model
         products = [_list_products(layer) for layer in text_model.layers]
         self._merged = [(_merge(qkv), _merge(gate_up)) for qkv, gate_up, _ in products]
 
@@ -62,11 +62,11 @@ class MergedLayers:
 
     def __call__(self, hidden: Tensor, positions: Tensor, attention: RotaryAttention) -> Tensor:
         """Return the last hidden states of embeddings, which are overwritten; sizes are those of ``forward_layers``."""
-        text_model, kernels = self._text_model, self._kernels
+        text_model, kernels = self._text_model, self.kernels
         num_heads, num_kv_heads = text_model.config.num_attention_heads, text_model.config.num_key_value_heads
         if kernels is None:
             sizes = {"num_kv_heads": num_kv_heads, "head_dim": text_model.layers[0].self_attn.head_dim}
-            kernels = self._kernels = choose_kernels(hidden, num_heads=num_heads, **sizes)
+            kernels = self.kernels = choose_kernels(hidden, num_heads=num_heads, **sizes)
         hidden, *added = hidden.split(text_model.config.hidden_size, dim=-1)
         rotation = text_model.rotary_emb(hidden[None], position_ids=positions.unsqueeze(-2))
         cos, sin = (part[0].contiguous() for part in rotation)

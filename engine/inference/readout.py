@@ -78,8 +78,8 @@ def decision_probs(
     ``logits [N, V]`` are those of the next tokens, if they are known.
     """
     if spec.answer_ids is not None:
-        logits = model.token_logits(hidden).double() if logits is None else logits.double()
-        yes, no = (logits[:, list(ids)].logsumexp(-1) for ids in spec.answer_ids)
+        logits = model.token_logits(hidden) if logits is None else logits
+        yes, no = (logits[:, list(ids)].double().logsumexp(-1) for ids in spec.answer_ids)
         return (yes - no).sigmoid(), torch.zeros_like(yes)
     if spec.silent_id is None:
         speak, update = model.decision_logits(hidden)

@@ -181,8 +181,8 @@ def forward_batch(
     """
     for runner, request in zip(runners, requests, strict=True):
         runner.cache.crop_to(request.num_cached)
-    readout_spec, has_branches = runners[0].readout_spec, any(request.branches for request in requests)
-    if graph_runner is not None and not has_branches and readout_spec.silence_id is None:
+    readout_spec = runners[0].readout_spec
+    if graph_runner is not None and readout_spec.silence_id is None:
         caches = [runner.cache for runner in runners]
         results = graph_runner.run(inputs, caches, requests, readout_spec=readout_spec)
         if results is not None:

@@ -9,23 +9,30 @@ Worked example: a pool of capacity 64. The stream in slot 0 feeds 3 tokens after
 after 20. The bucket has ``N`` = 4 tokens, ``B`` = 2 slots, ``L`` = 4 queries per slot and ``C`` = 64 keys::
 
     places        10 11 12 20            places in the contexts
-    positions     10 11 12 20            rotary positions: the places, unless the model has its own
+    seen          11 12 13 21            keys from 0 that a token sees, with those from ``firsts`` up to its place
+    firsts        10 11 12 20
     slot_mapping  10 11 12 84            pool rows to write: slot * 64 + position
     unpack_index   0  1  2  0 | 3 0 0 0  [B * L]: packed token of each query; padding takes token 0
     pack_index     0  1  2  4            [N]: query of each packed token: slot * L + offset
+    positions     10 11 12 20            rotary positions: the places, unless the model has its own, on several axes
 
 Attention gathers its queries ``[B, L]`` with ``unpack_index`` and returns to ``[N]`` with ``pack_index``, which skips
-the results of padded queries.
+the results of padded queries. A branch is further tokens of its stream, whose places the next pass overwrites. With a
+question of 2 tokens behind the second token, slot 0 feeds 5: the last two have the places 13 and 14, see the keys 0 to
+11 and those from 13 on, and have the positions 12 and 13.
 """
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import chain
+from typing import Final
 
 import torch
 from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.functional import scaled_dot_product_attention
 
+from stepscope.engine.control.requests import Branch
 from stepscope.engine.inference.kernels import Rotate
 from stepscope.engine.inference.kv_pool import KVCachePool, SlotKVCache
 from stepscope.engine.inference.readout import ReadoutSpec, decision_probs
@@ -36,8 +43,10 @@ Inputs = Sequence[int | Tensor]
 """Inputs of one stream: token ids, and features ``[tokens_per_frame, F]`` of frames."""
 _KERNELS = [SDPBackend.CUDNN_ATTENTION, SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]
 """cuDNN's is several times as fast as the others where queries are few, and needs a plan for each shape."""
-_QUERY_LENS = (1, 2, 4, 8, 32, 64, 128, 256, 512)
+_QUERY_LENS = (1, 2, 4, 8, 32, 64, 96, 128, 192, 256, 384, 512)
 """Bucket sizes of ``L``. Few up to 32, where the time of a pass is that of reading the weights."""
+_NUM_ROWS: Final = 8
+"""Index tensors ``[N]`` of the module docstring, before the positions."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,6 +62,75 @@ class BucketShape:
     context_len: int
     """``C``, keys per slot, with those of the new tokens."""
     needs_tokens: bool
+    has_branches: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class StreamTokens:
+    """The tokens of one stream in a pass: ``num_kept`` of its own, which its cache keeps, then those of its branches.
+
+    A token sees the keys before ``seen`` and those from ``firsts`` up to itself, by places in the slot.
+    """
+
+    cache: SlotKVCache
+    ids: list[int]
+    is_image: list[int]
+    """1 at the features of a frame, in place of an id."""
+    features: list[Tensor]
+    positions: list[list[int]]
+    """Rotary positions on each axis."""
+    seen: list[int]
+    firsts: list[int]
+    num_kept: int
+    ends: list[int]
+    """The position after each token that is kept, for a model that has its own positions."""
+    branch_ends: list[int]
+    """The last token of each branch."""
+
+
+def list_tokens(
+    model: VisionLanguageModel, pieces: Inputs, cache: SlotKVCache, branches: Sequence[Branch] = ()
+) -> StreamTokens:
+    """Return the tokens of pieces after the cached ones, and of the branches behind them."""
+    ids, is_image, features = list[int](), list[int](), list[Tensor]()
+    opening, closing = model.around_frame
+    for piece in pieces:
+        if isinstance(piece, int):
+            ids.append(piece)
+            is_image.append(0)
+        else:
+            features.append(piece.flatten(0, -2))
+            count = len(features[-1])
+            ids += [*opening, *[0] * count, *closing]
+            is_image += [*[0] * len(opening), *[1] * count, *[0] * len(closing)]
+    start, num_kept = cache.length, len(ids)
+    place = model.place(pieces, cache.next_position)
+    ends = [] if place is None else place[1]
+    positions = [list(range(start, start + num_kept))] if place is None else place[0].tolist()
+    seen, firsts = list(range(start + 1, start + num_kept + 1)), list(range(start, start + num_kept))
+    branch_ends = list[int]()
+    for branch in branches:
+        behind, count = start + branch.position + 1, len(branch.ids)
+        own = model.place(branch.ids, ends[branch.position] if ends else behind)
+        added = [list(range(behind, behind + count))] if own is None else own[0].tolist()
+        positions = [[*axis, *new] for axis, new in zip(positions, added, strict=True)]
+        seen += [behind] * count
+        firsts += [start + len(ids)] * count
+        ids += branch.ids
+        is_image += [0] * count
+        branch_ends.append(len(ids) - 1)
+    return StreamTokens(
+        cache=cache,
+        ids=ids,
+        is_image=is_image,
+        features=features,
+        positions=positions,
+        seen=seen,
+        firsts=firsts,
+        num_kept=num_kept,
+        ends=ends,
+        branch_ends=branch_ends,
+    )
 
 
 def takes_groups(states: Tensor) -> bool:
@@ -64,12 +142,18 @@ def takes_groups(states: Tensor) -> bool:
 
 
 def reads_decisions(model: VisionLanguageModel, spec: ReadoutSpec) -> bool:
-    """Return whether a step reads decisions: from heads or a silent token. Answers are read from branches."""
+    """Return whether a step reads decisions: from heads or a silent token. Answers are read behind branches."""
     return spec.silent_id is not None or (model.has_heads and spec.answer_ids is None)
 
 
 def pick_bucket(
-    lengths: Sequence[int], caches: Sequence[SlotKVCache], *, needs_tokens: bool, min_context: int, max_tokens: int
+    lengths: Sequence[int],
+    caches: Sequence[SlotKVCache],
+    *,
+    needs_tokens: bool,
+    min_context: int,
+    max_tokens: int,
+    has_branches: bool = False,
 ) -> BucketShape | None:
     """Return the smallest bucket that holds a pass, or None above ``max_tokens``.
 
@@ -90,6 +174,7 @@ def pick_bucket(
         query_len=query_len,
         context_len=min(_double_until(min_context, context_len), pool.capacity),
         needs_tokens=needs_tokens,
+        has_branches=has_branches,
     )
 
 
@@ -150,8 +235,8 @@ Layers = Callable[[Tensor, Tensor, SlotAttention], Tensor]
 class StaticStep:
     """A pass of one shape over the slots of a pool: ``fill`` its buffers, then call it.
 
-    A call returns float64 ``[2, N]``: speak probabilities, update probabilities. With next tokens it has a third row
-    for their ids, and perhaps a fourth for those that open a turn at an image.
+    A call returns float64 ``[2, N]``: speak probabilities, or those of yes behind branches, and update probabilities.
+    With next tokens it has a third row for their ids, and perhaps a fourth for those that open a turn at an image.
     """
 
     def __init__(
@@ -168,63 +253,62 @@ class StaticStep:
         self.logits: list[Tensor] = []
         """Those of the last call that was not a replay ``[N, V]``, for each row of tokens."""
         n, device = shape.num_tokens, model.device
-        self._indexes = torch.zeros(7 * n + shape.num_slots * shape.query_len, dtype=torch.long, device=device)
+        own = model.place((0,), 0)
+        self._num_axes = len(own[0]) if own else 1
+        num_indexes = (_NUM_ROWS + self._num_axes) * n + shape.num_slots * shape.query_len
+        self._indexes = torch.zeros(num_indexes, dtype=torch.long, device=device)
         self._features = torch.zeros(n, model.feature_dim, dtype=model.dtype, device=device)
         self._num_groups = model.text_model.config.num_attention_heads // pool.keys[0].shape[1]
-        own = model.place((0,), 0)
-        self._num_axes = len(own[0]) if own else 0
         self._suppress_tokens = torch.tensor(readout_spec.suppress_tokens, dtype=torch.long, device=device)
         at_images = readout_spec.suppress_at_images
         self._suppress_at_images = torch.tensor(at_images, dtype=torch.long, device=device) if at_images else None
 
-    def fill(self, inputs: Sequence[Inputs], caches: Sequence[SlotKVCache]) -> None:
-        """Write the inputs of the streams into the buffers: all indexes in one copy, features in a second."""
+    def fill(self, streams: Sequence[StreamTokens]) -> None:
+        """Write the tokens of the streams into the buffers: all indexes in one copy, features in a second."""
         n, query_len = self.shape.num_tokens, self.shape.query_len
-        ids, is_image, image_at = list[int](), list[int](), list[int]()
-        places, positions, slot_mapping, pack_index = list[int](), list[int](), list[int](), list[int]()
+        rows = [list[int]() for _ in range(_NUM_ROWS + self._num_axes)]
+        ids, is_image, image_at, places, seen, firsts, slot_mapping, pack_index, *positions = rows
         unpack_index = [0] * (self.shape.num_slots * query_len)
-        images: list[Tensor] = []
-        for pieces, cache in zip(inputs, caches, strict=True):
-            first = len(ids)
-            for piece in pieces:
-                count = 1 if isinstance(piece, int) else len(piece)
-                ids += [piece if isinstance(piece, int) else 0] * count
-                is_image += [int(not isinstance(piece, int))] * count
-                image_at += [0] if isinstance(piece, int) else range(count * len(images), count * (len(images) + 1))
-                images += [] if isinstance(piece, int) else [piece]
-            start, length = cache.length, len(ids) - first
-            row, query = cache.slot * self.pool.capacity + start, cache.slot * query_len
-            places += range(start, start + length)
-            positions += range(cache.next_position, cache.next_position + length)
+        num_features = 0
+        for stream in streams:
+            first, length, cache = len(ids), len(stream.ids), stream.cache
+            row, query = cache.slot * self.pool.capacity + cache.length, cache.slot * query_len
+            ids += stream.ids
+            is_image += stream.is_image
+            for flag in stream.is_image:
+                image_at.append(num_features * flag)
+                num_features += flag
+            places += range(cache.length, cache.length + length)
+            seen += stream.seen
+            firsts += stream.firsts
             slot_mapping += range(row, row + length)
             pack_index += range(query, query + length)
+            for axis, own in zip(positions, stream.positions, strict=True):
+                axis += own
             unpack_index[query : query + length] = range(first, len(ids))
         padding = [0] * (n - len(ids))
-        indexes = [
-            *(*ids, *padding, *is_image, *padding, *image_at, *padding, *places, *padding, *positions, *padding),
-            *(*slot_mapping, *(self.pool.padding_row for _ in padding), *pack_index, *padding, *unpack_index),
-        ]
-        pinned = torch.tensor(indexes, pin_memory=self._indexes.is_cuda)
+        for values in rows:
+            values += padding if values is not slot_mapping else [self.pool.padding_row] * len(padding)
+        pinned = torch.tensor([*chain(*rows), *unpack_index], pin_memory=self._indexes.is_cuda)
         self._indexes.copy_(pinned, non_blocking=True)
-        if images:
-            features = torch.cat(images)
-            self._features[: len(features)].copy_(features, non_blocking=True)
+        if num_features:
+            features = torch.cat([feature for stream in streams for feature in stream.features])
+            self._features[:num_features].copy_(features, non_blocking=True)
 
     def __call__(self) -> Tensor:
         """Run the pass and write its keys and values. A second call with the same buffers changes nothing."""
-        n = self.shape.num_tokens
-        ids, is_image, image_at, places, positions, slot_mapping, pack_index = self._indexes[: 7 * n].view(7, n)
-        unpack_index = self._indexes[7 * n :]
+        shape, num_rows = self.shape, _NUM_ROWS + self._num_axes
+        rows = self._indexes[: num_rows * shape.num_tokens].view(num_rows, shape.num_tokens)
+        ids, is_image, image_at, places, seen, firsts, slot_mapping, pack_index = rows[:_NUM_ROWS]
+        positions = rows[_NUM_ROWS:] if self._num_axes > 1 else rows[_NUM_ROWS]
+        unpack_index = self._indexes[num_rows * shape.num_tokens :]
         hidden = self.model.embed_tokens(ids)
-        if self.model.has_fixed_frames:
-            images = self.model.embed_frames(self._features)[image_at]
-            hidden = torch.where(is_image.bool()[:, None], images, hidden)
-        if self._num_axes:  # of a text, all axes are the same
-            positions = positions.expand(self._num_axes, -1)
-        folds_heads, bias = not takes_groups(hidden), self._bias(places[unpack_index], hidden)
+        images = self.model.embed_features(self._features)[image_at]
+        hidden = torch.where(is_image.bool()[:, None], images, hidden)
+        folds_heads, bias = not takes_groups(hidden), self._bias(unpack_index, places, seen, firsts, hidden)
         attention = SlotAttention(
             pool=self.pool,
-            shape=self.shape,
+            shape=shape,
             slot_mapping=slot_mapping,
             unpack_index=unpack_index,
             pack_index=pack_index,
@@ -234,19 +318,27 @@ class StaticStep:
         with sdpa_kernel(_KERNELS, set_priority=True):
             return self._read_out(self._layers(hidden, positions, attention))
 
-    def _bias(self, places: Tensor, like: Tensor) -> Tensor:
-        """Return the causal mask ``[B, 1, L, C]``: a query at place ``p`` sees the keys ``0 ... p``."""
+    def _bias(self, unpack_index: Tensor, places: Tensor, seen: Tensor, firsts: Tensor, like: Tensor) -> Tensor:
+        """Return the mask ``[B, 1, L, C]`` of the queries; see ``StreamTokens``."""
         shape = self.shape
+
+        def unpack(row: Tensor) -> Tensor:
+            return row[unpack_index].view(shape.num_slots, 1, shape.query_len, 1)
+
         keys = torch.arange(shape.context_len, device=places.device)
-        is_hidden = keys > places.view(shape.num_slots, 1, shape.query_len, 1)
+        is_hidden = keys > unpack(places)
+        if shape.has_branches:
+            is_hidden |= (keys >= unpack(seen)) & (keys < unpack(firsts))
         bias = torch.zeros(is_hidden.shape, dtype=like.dtype, device=like.device)
         return bias.masked_fill_(is_hidden, -torch.inf)
 
     def _read_out(self, hidden: Tensor) -> Tensor:
         """Return probabilities and most likely next tokens at all positions."""
         spec = self.readout_spec
-        logits = self.model.token_logits(hidden) if self.shape.needs_tokens or spec.silent_id is not None else None
-        if reads_decisions(self.model, spec):
+        shape = self.shape
+        needs_logits = shape.needs_tokens or shape.has_branches or spec.silent_id is not None
+        logits = self.model.token_logits(hidden) if needs_logits else None
+        if shape.has_branches or reads_decisions(self.model, spec):
             rows = [*decision_probs(self.model, hidden, spec, logits=logits)]
         else:
             rows = [*hidden.new_zeros(2, len(hidden), dtype=torch.double)]

@@ -56,7 +56,9 @@ def forward_layers(
     ``read_rows [R]`` are the rows to return, ``[R, D]``; by default all. The last layer spares its MLP for the others.
     """
     hidden, *added = hidden[None].split(text_model.config.hidden_size, dim=-1)
-    options = {"position_embeddings": text_model.rotary_emb(hidden, position_ids=positions.unsqueeze(-2))}
+    options = {
+        "position_embeddings": text_model.rotary_emb(hidden, position_ids=positions.to(hidden.device).unsqueeze(-2))
+    }
     *layers, last = text_model.layers
     for number, layer in enumerate(layers):
         hidden = layer(hidden, layer_attention=attention, **options)

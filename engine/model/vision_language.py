@@ -46,8 +46,8 @@ class VisionLanguageModel(nn.Module, ABC):
     has_heads: bool = True
     """Whether ``decision_logits`` reads trained heads; without heads the tokens decide."""
 
-    has_fixed_frames: bool = True
-    """Whether all frames have the same shape, so that passes with frames may be captured as CUDA graphs."""
+    around_frame: tuple[tuple[int, ...], tuple[int, ...]] = (), ()
+    """Ids of the tokens before and after the features of a frame."""
 
     def __init__(self, vlm: Any) -> None:
         super().__init__()
@@ -75,6 +75,10 @@ class VisionLanguageModel(nn.Module, ABC):
     @abstractmethod
     def embed_frames(self, features: Tensor) -> Tensor:
         """Project features ``[..., F]`` into text space ``[..., D]``."""
+
+    def embed_features(self, features: Tensor) -> Tensor:
+        """Return the inputs ``[N, D]`` of features ``[N, F]``, token by token, without ``around_frame``."""
+        return self.embed_frames(features)
 
     def decision_logits(self, hidden: Tensor) -> tuple[Tensor, Tensor]:
         """Return the logits of the heads at hidden states ``[N, D]``: speaking ``[N]``, update ``[N]``, in float32.
@@ -108,7 +112,7 @@ class VisionLanguageModel(nn.Module, ABC):
         """Return the positions of tokens and frames from ``start`` on; None where they are the places in the context.
 
         Returns:
-            The positions ``[axes, L]``, and the position after each token.
+            The positions ``[axes, L]`` on the host, and the position after each token.
         """
         return None
 

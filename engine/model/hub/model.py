@@ -31,7 +31,6 @@ class HubModel(VisionLanguageModel):
     """
 
     has_heads = False
-    has_fixed_frames = False
     frame_tokens = "all"
 
     def __init__(
@@ -46,14 +45,14 @@ class HubModel(VisionLanguageModel):
         super().__init__(model)
         self.frame_format = frame_format
         self.processor = processor
-        self._opening, self._closing = tuple(opening), tuple(closing)
+        self.around_frame = tuple(opening), tuple(closing)
         self.image_size = frame_format.side
         self.has_grid = not frame_format.side
         with torch.inference_mode():
             black = self.encode_images(torch.zeros(1, 3, *self.frame_size(224, 224), device=self.device))[0]
         self.feature_dim = black.shape[-1]
         self.num_deep = self.feature_dim // self.hidden_size - 1
-        self._num_around = len(self._opening) + len(self._closing)
+        self._num_around = sum(map(len, self.around_frame))
         self._num_image_tokens = frame_format.max_tokens or len(black)
         self.tokens_per_frame = self._num_around + self._num_image_tokens
 
@@ -109,9 +108,13 @@ class HubModel(VisionLanguageModel):
         features = features.flatten(1, -2)
         around = [
             self.embed_tokens(torch.tensor(ids, device=self.device, dtype=torch.long)).expand(len(features), -1, -1)
-            for ids in (self._opening, self._closing)
+            for ids in self.around_frame
         ]
-        return torch.cat([around[0], features.to(self.device, self.dtype), around[1]], dim=1)
+        return torch.cat([around[0], self.embed_features(features), around[1]], dim=1)
+
+    def embed_features(self, features: Tensor) -> Tensor:
+        """Return features ``[..., F]`` as inputs, which they are."""
+        return features.to(self.device, self.dtype)
 
     def embed_tokens(self, ids: Tensor) -> Tensor:
         """Return the inputs ``[..., F]`` of token ids ``[...]``."""
@@ -142,15 +145,15 @@ class HubModel(VisionLanguageModel):
             if isinstance(piece, int):
                 add_text(1)
                 continue
-            add_text(len(self._opening))
+            add_text(len(self.around_frame[0]))
             rows, columns = piece.shape[:2]
             image = torch.cartesian_prod(torch.zeros(1).long(), torch.arange(rows), torch.arange(columns)).T
             parts.append(image + at)
             ends += [at] * (rows * columns - 1)  # so that a cut through an image moves none of its tokens too far
             at += max(rows, columns)
             ends.append(at)
-            add_text(len(self._closing))
-        return torch.cat(parts, dim=1).to(self.device), ends
+            add_text(len(self.around_frame[1]))
+        return torch.cat(parts, dim=1), ends
 
     def forward(self, inputs: Tensor, cache: KVCache | None = None, positions: Tensor | None = None) -> Tensor:
         """Feed inputs ``[B, L, F]`` after the cached tokens, at positions ``[3, L]``; return hidden states."""
@@ -160,7 +163,7 @@ class HubModel(VisionLanguageModel):
             mask = torch.ones(inputs.shape[:2], dtype=torch.bool, device=inputs.device)
             options = {"visual_pos_masks": mask, "deepstack_visual_embeds": [part.flatten(0, 1) for part in deep]}
         if positions is not None:
-            options["position_ids"] = positions[:, None].expand(-1, len(inputs), -1)
+            options["position_ids"] = positions.to(inputs.device)[:, None].expand(-1, len(inputs), -1)
         output = self.text_model(inputs_embeds=hidden, past_key_values=cache, use_cache=cache is not None, **options)
         last: Tensor = output.last_hidden_state
         return last

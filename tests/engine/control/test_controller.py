@@ -75,8 +75,8 @@ def test_the_reasoning_before_a_message_stays_in_the_context_and_is_kept_beside_
 def test_what_a_response_quotes_from_user_turns_or_itself_is_drafted(text: str) -> None:
     task = Task(goal="g", steps=STEPS, user_turns=(UserTurn(time_s=0.5, text="Say where the red lid is?"),))
     runner = ScriptedRunner(turns={1: ((), text)}, num_frames=3)
-    limits = {"speak": 0.5, "update": 0.5, "max_new_tokens": 50}
-    outputs, controller = run_again(runner, PriorRun(outputs=()), task=task, **limits)
+    prior_run = PriorRun(outputs=())
+    outputs, controller = run_again(runner, prior_run, speak=0.5, update=0.5, task=task, max_new_tokens=50)
     assert outputs[1].response == text
     assert controller.counts.accepted > len(text) // 2
     assert layout(runner).endswith(f"#1[A]{text}/#2")

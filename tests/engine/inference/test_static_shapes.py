@@ -1,6 +1,7 @@
 """Static shapes give the outputs of eager streaming. Without a GPU the static steps run eagerly."""
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -8,17 +9,22 @@ import torch
 from hypothesis import HealthCheck, given, settings
 
 from stepscope.engine.config import StreamConfig
+from stepscope.engine.control.task import Task
 from stepscope.engine.inference.kv_pool import KVCachePool, SlotKVCache
 from stepscope.engine.inference.merged import MergedLayers
 from stepscope.engine.inference.readout import ReadoutSpec
 from stepscope.engine.inference.static import BucketShape, StaticStep, pick_bucket
+from stepscope.engine.loading import load_model
 from stepscope.engine.model.checkpoint import Checkpoint
+from stepscope.engine.model.hub.families import MODEL_TYPES
+from stepscope.engine.records import UserTurn
 from stepscope.engine.replay import Recording
-from stepscope.engine.stream import Streamer
+from stepscope.engine.stream import Streamer, StreamRequest
 from tests.support.streams.batches import CASES, pick_thresholds, stream_both, stream_many, video
-from tests.support.streams.fakes import tiny_model
-from tests.support.streams.graphs import with_graphs
-from tests.support.streams.streams import SHORT, assert_equal
+from tests.support.streams.fakes import STEPS, random_frames, tiny_model
+from tests.support.streams.graphs import CountingBackend, with_graphs
+from tests.support.streams.hub import write_hub
+from tests.support.streams.streams import SHORT, assert_equal, probs
 
 
 @settings(max_examples=4, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -50,6 +56,27 @@ def test_attention_in_groups_gives_the_same(checkpoint: Checkpoint, monkeypatch:
     for one in videos:
         alone = Streamer(checkpoint, config.frame_by_frame()).run(one.features, one.task)
         assert_equal(grouped[one.video_id], list(alone))
+
+
+@pytest.mark.parametrize("kind", MODEL_TYPES)
+def test_frames_and_questions_of_each_type_of_the_hub_have_static_shapes(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    checkpoint, backend = load_model(write_hub(tmp_path, kind), device="cpu"), CountingBackend()
+    task = Task(goal="g", steps=STEPS, questions=(UserTurn(time_s=3, text="now?"),))
+    videos = [
+        StreamRequest(video_id=str(number), features=list(random_frames(checkpoint, 12, seed=number)), task=task)
+        for number in range(2)
+    ]
+    config = StreamConfig(**SHORT | {"max_seq_len": 900}, decision_policy="answer", speak_threshold=1, lookahead=1)
+    wanted = [list(Streamer(checkpoint, config.frame_by_frame()).run(one.features, one.task)) for one in videos]
+    monkeypatch.setattr("stepscope.engine.inference.runner._forward_eager", None)
+    static = stream_many(Streamer(with_graphs(checkpoint, backend), config), videos, max_batch_size=2)
+    assert backend.runs > 0
+    for one, alone in zip(videos, wanted, strict=True):
+        assert alone[6].response
+        assert_equal(static[one.video_id], alone)
+        assert torch.allclose(probs(static[one.video_id]), probs(alone), rtol=0, atol=1e-5)
 
 
 def test_no_pass_leaves_its_slot() -> None:

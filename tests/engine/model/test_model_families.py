@@ -100,9 +100,8 @@ def test_batches_and_static_steps_give_the_outputs_of_each_video_alone(
     ]
     packed = stream_many(Streamer(checkpoint, config), videos, max_batch_size=2)
     backend = CountingBackend()
-    num_rows = 2 if checkpoint.model.has_fixed_frames else 1  # else passes without frames are captured
-    static = stream_many(Streamer(with_graphs(checkpoint, backend), config), videos, max_batch_size=num_rows)
-    assert backend.captured or not checkpoint.model.has_fixed_frames
+    static = stream_many(Streamer(with_graphs(checkpoint, backend), config), videos, max_batch_size=2)
+    assert backend.captured
     for video in videos:
         alone = list(Streamer(checkpoint, config.frame_by_frame()).run(video.features, video.task))
         assert_equal(packed[video.video_id], alone)

@@ -17,13 +17,14 @@ from stepscope.app.controls.gradio_private import drop_hidden_progress, list_wai
 from stepscope.app.controls.widgets import AT_ONCE, make_tab, read_event
 from stepscope.app.core.batch_context import BatchContext
 from stepscope.app.live.tab import make_live_tab
-from stepscope.app.player.opening import InPlayer
+from stepscope.app.player.opening import InPlayer, open_focus
 from stepscope.app.player.tab import READ_THRESHOLDS_JS, make_player_tab, wire_player, wire_previews, wire_runs
 from stepscope.app.player.upload_panel import make_upload_panel
 from stepscope.app.reviews.tab import make_review_tab
 from stepscope.app.server.failures import report_failures
 from stepscope.app.window.context import AppContext, ReviewContext
 
+HEAD = '<nav class="focus" aria-label="In focus"></nav>'
 INTRODUCTION = "# StepScope\nSee why a streaming video assistant spoke, stayed silent, or lost track of a step."
 
 
@@ -33,6 +34,7 @@ def build_page(context: AppContext, batches: BatchContext, reviews: ReviewContex
         make_endpoints(context, batches, reviews)  # first: they take their names before other events do
         states = {name: gr.State(None) for name in ("clip", "live")}
         gr.Markdown(INTRODUCTION, elem_id="title")
+        gr.HTML(html_template=HEAD, apply_default_css=False, elem_id="focus", padding=False)  # player/static/focus.js
         gr.Button("◐", elem_id="theme", size="sm")  # dom/theme.js switches the theme
         with gr.Tabs(elem_id="rooms") as tabs:
             with make_tab("Player", tab_id="player") as player_tab:
@@ -51,6 +53,7 @@ def build_page(context: AppContext, batches: BatchContext, reviews: ReviewContex
         with tab.uploads:
             make_upload_panel(context, tab.view, ends)
         in_player = InPlayer(view=tab.view, ends=ends)
+        in_player.wire(tab.view.run.player.open_focus, partial(open_focus, context, batches))
         if live_tab is not None:  # a session keeps the model, which a remote call cannot
             with live_tab:
                 make_live_tab(context, batches, in_player)

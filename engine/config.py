@@ -221,7 +221,7 @@ def format_threshold(value: float) -> str:
     return np.format_float_positional(value, trim="-")
 
 
-def format_thresholds(speak: float, update: float, policy: DecisionPolicy = POLICIES["heads"]) -> str:
+def format_thresholds(speak: float | None, update: float | None, policy: DecisionPolicy = POLICIES["heads"]) -> str:
     """Return the thresholds of a policy as text, such as ``speak 0.5, update 0.725``, or ``theta 0.725``."""
     return ", ".join(f"{name} {text}" for name, text in name_thresholds(speak, update, policy))
 

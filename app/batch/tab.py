@@ -37,10 +37,16 @@ from stepscope.app.window.context import AppContext, ReviewContext
 
 POLL_INTERVAL_S: Final = 1.0
 
+ENTER_JS: Final = """(run, ...others) => {
+    const linked = new URLSearchParams(location.search).get('shown');
+    return [document.querySelector('#player .ss')?.runToShow?.() || run || linked, ...others];
+}"""
+"""Script: the run in focus, or of the address, is an input."""
 FOLD_FORM_JS: Final = """(name) => {
+    document.querySelector('#batch_runs').dataset.entered = name ?? '';
     document.dispatchEvent(new CustomEvent('stepscope:studied', {detail: {new_run: name ? 'folded' : 'open'}}));
 }"""
-"""Script: the form is open without a run to show."""
+"""Script: the form is open without a run to show; the player keeps its own run until another one is chosen."""
 STARTED_JS: Final = """(problem) => {
     if (!problem) document.querySelector('#new_run_fold [aria-expanded=true]')?.click();
 }"""
@@ -125,7 +131,8 @@ def make_batch_tab(
         "problem": form.problem,
         "shown": shown,  # Gradio sets the outputs in order: after the last one, nothing delays the reply to the window
     }
-    _wire_runs(batches, form, selection, view, here=here, elsewhere=elsewhere)
+    show_run = in_player.view.run.player.show_run
+    _wire_runs(batches, form, selection, view, show_run=show_run, here=here, elsewhere=elsewhere)
     in_player.wire(charts["videos"].pick, partial(open_video, context, batches), runs)
     kinds = {"failure": charts["failures"], "class": charts["roots"]}
     of_search: dict[str, Any] = {"videos": videos, "hits": hits, "kinds": kinds, "in_player": in_player}
@@ -146,12 +153,14 @@ def _wire_runs(
     selection: Selection,
     view: dict[str, Any],
     *,
+    show_run: Any,
     here: Any,
     elsewhere: tuple[Any, ...],
 ) -> None:
     rows = view["rows"]
     for event, handler, inputs in (
         (rows.pick, handlers.pick, []),
+        (show_run, handlers.pick, []),
         (rows.cancel, handlers.cancel, []),
         (rows.score, handlers.score, []),
         (view["videos"].sort, handlers.sort, []),
@@ -167,6 +176,6 @@ def _wire_runs(
     wire(rows.view, handlers.open_view, None, view, **AT_ONCE)
     checked = {"problem": form.problem, "signal": form.results.rule.signal}
     wire(form.results.files.upload, partial(check_files, batches), form.results, checked, **AT_ONCE)
-    entered = wire(here.select, partial(handlers.enter, batches), selection, view, **AT_ONCE)
+    entered = wire(here.select, partial(handlers.enter, batches), selection, view, js=ENTER_JS, **AT_ONCE)
     entered.then(None, view["runs"], None, js=FOLD_FORM_JS, api_visibility="private")
     gr.on([tab.select for tab in elsewhere], handlers.leave, None, view["timer"], **AT_ONCE)

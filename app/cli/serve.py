@@ -43,7 +43,7 @@ from stepscope.app.live.tab import MODULES as LIVE_MODULES
 from stepscope.app.page import build_page
 from stepscope.app.player.component import CSS as PLAYER_CSS
 from stepscope.app.player.component import MODULES
-from stepscope.app.player.opening import choose_bundled
+from stepscope.app.player.opening import show_bundled
 from stepscope.app.review_store.database import check_store_location
 from stepscope.app.review_store.store import open_store, read_marks
 from stepscope.app.server import gradio_patches
@@ -282,7 +282,7 @@ def _watch_uploads(page: gr.Blocks, context: AppContext, batches: BatchContext) 
 def _prepare_opening(context: AppContext) -> None:
     """Open the first video once in the background: decoder and text encoder are slow at their first use."""
     first = context.opening_clip
-    opening = Thread(target=choose_bundled, args=(context, None, first.name if first else None), daemon=True)
+    opening = Thread(target=show_bundled, args=(context, None, first), daemon=True)
     opening.start()
 
 

@@ -175,7 +175,7 @@ def read_bundled_videos(manifest: Path) -> BundledVideos:
     except ValueError as error:
         return BundledVideos(clips=(), notice=f"No bundled videos: {error}. Upload a video instead.")
     clips = tuple(
-        sample_clip(sample, sample.video_path, is_bundled=True)
+        sample_clip(sample, sample.video_path, is_bundled=True, split=manifest.stem)
         for sample in samples
         if sample.video_path is not None and sample.video_path.is_file()
     )

@@ -33,9 +33,13 @@ EVENTS: Final = (
     "export_run",
     "find_kind",
     "inspect_frame",
+    "list_choices",
     "next_video",
+    "open_focus",
     "open_tabs",
     "publish_story",
+    "review_run",
+    "show_run",
     "shown",
     "step_search",
     "step_settle",
@@ -60,6 +64,7 @@ def make_player(
     config: StreamConfig = _DEFAULTS,
     model_digest: str = "",
     is_blind: bool = False,
+    model: str = "",
 ) -> Any:
     """Return the player of the ``gr.Video`` with the element id ``video_id``.
 
@@ -76,11 +81,13 @@ def make_player(
             address of a video without a run has the thresholds that differ from its own.
         model_digest: Digest of the page's model, which can continue its own runs only; empty on a second player.
         is_blind: Whether every reviewer is blind: reasons are shown after a verdict only.
+        model: The page's model in words.
 
     Events and their data:
 
     - ``thresholds``: both sliders on release (``speak``, ``update``), the request's number (``ticket``), and whether a
       run is shown (``has_run``).
+    - ``show_run``: the run to show in Batch (``a``), and the one beside it (``b``); ``review_run``: that of Reviews.
     - ``shown``: the element's ``thresholds()`` have changed.
     - ``against``: whether to score against the corrected reference (``corrected``), for whom (``reviewer``,
       ``is_blind``).
@@ -91,6 +98,9 @@ def make_player(
     - ``explain_frame``: the frame whose decision needs evidence (``frame``), answered by the patch ``evidence``.
     - ``publish_story``: opens *Publish* with the story of the browser.
     - ``step_search``, ``step_settle``, ``step_videos``: the next (``by`` 1) or previous (-1) entry of a list to open.
+    - ``list_choices``: the ``part`` of the head whose menu is open, and the ``split`` and ``run`` in focus; answered by
+      the patch ``choices``.
+    - ``open_focus``: the ``split``, ``run`` and ``video`` to open, and the second (``at``) to stay at, or None.
     - ``open_tabs``: the page's ``tab``, and its ``view`` or None, to which Back leads.
     - ``what_if``: makes or shows a branch; see ``app.player.what_if``.
     - ``next_video``: the video after which the next one of a queue is opened (``video_id``, ``run``, ``reviewer``).
@@ -117,6 +127,7 @@ def make_player(
         "has_theta": config.policy.has_theta,
         "thresholds": {"speak": config.speak_threshold, "update": config.update_threshold},
         "model_digest": model_digest,
+        "model": model,
         "verdicts": list(VERDICTS),
         "unfit_verdicts": UNFIT_VERDICTS,
         "plotly_url": PLOTLY_URL,
@@ -145,6 +156,7 @@ def patch_player(
     evidence: Mapping[str, Any] | None = None,
     turn: Mapping[str, Any] | None = None,
     thresholds: Mapping[str, Any] | None = None,
+    choices: Mapping[str, Any] | None = None,
 ) -> Any:
     """Return an update of the player that leaves its run: what the server sends besides, by name.
 
@@ -154,8 +166,10 @@ def patch_player(
         turn: A turn for the player's form of the reference: ``as``, ``text`` and ``time_s``.
         thresholds: Thresholds to preview and then run: ``speak`` and ``update`` as far as they are set, and ``used``
             with the name of a ``run`` and the thresholds of its named ``signals``.
+        choices: The ``part`` of the head and what was ``found`` for its menu; see ``list_choices``.
     """
     sent = {"inspection": inspection, "evidence": evidence, "turn": turn, "thresholds": thresholds}
+    sent["choices"] = choices
     known = {name: value for name, value in sent.items() if value is not None}
     return gr.HTML(patch=to_json({"number": next(_numbers), **known}))  # without a number, an equal one would be none
 

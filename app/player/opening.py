@@ -15,9 +15,9 @@ from stepscope.app.controls.widgets import read_event, wire
 from stepscope.app.core.batch_context import BatchContext
 from stepscope.app.core.places import NO_RUN
 from stepscope.app.core.run import PAGE_SCORING, Run
-from stepscope.app.core.saved import read_saved_run
+from stepscope.app.core.saved import BUNDLED_NAME, read_saved_run
 from stepscope.app.core.videos import Clip, find_split_clip, sample_clip
-from stepscope.app.formatting import as_sentence, format_clock
+from stepscope.app.formatting import as_sentence
 from stepscope.app.player.branches import plan_branch
 from stepscope.app.player.views import (
     Buttons,
@@ -33,7 +33,8 @@ from stepscope.app.player.views import (
 )
 from stepscope.app.server.identity import current_visitor, share_upload
 from stepscope.app.window.context import AppContext
-from stepscope.app.window.landing import FIRST, STAY, WORST, Destination
+from stepscope.app.window.focus import list_videos
+from stepscope.app.window.landing import FIRST, START, STAY, WORST, Destination
 from stepscope.app.window.live_run import LiveRun, PlannedBranch
 from stepscope.engine.config import read_threshold
 from stepscope.engine.control.task import Task
@@ -79,24 +80,19 @@ def read_step(event: gr.EventData) -> int:
     return 1 if read_event(event, "by") == 1 else -1
 
 
-def choose_bundled(context: AppContext, live: LiveRun | None, name: str | None) -> PlayerView:
+def show_bundled(context: AppContext, live: LiveRun | None, clip: Clip | None) -> PlayerView:
     """Show a bundled video and its task, with its saved run if there is one, whose thresholds the sliders get."""
-    if name is None:
+    if clip is None:
         return _without_clip(live, context.bundled_videos.notice or CHOOSE, task=gr.skip())
     try:
-        clip = context.bundled_videos.find(name)
         video = context.find_video(clip)
     except (EngineError, ValueError) as error:
         return _without_clip(live, as_sentence(error), is_problem=True, task="")
     saved = context.find_saved(clip)
     if saved is not None:
-        return _show_saved(context, live, saved, video, chosen=gr.skip(), destination=FIRST)._replace(
-            strategy=gr.skip()
-        )
-    status = f"{clip.name}, {format_clock(clip.duration_s)}. Press Run. {context.bundled_videos.notice}".strip()
-    return PlayerView(
-        clip=show_clip(clip, video, chosen=gr.skip()), run=show_nothing(status, clip=clip), buttons=cancel_run(live)
-    )
+        return _show_saved(context, live, saved, video, destination=FIRST)._replace(strategy=gr.skip())
+    run_view = show_nothing(context.bundled_videos.notice, clip=clip)
+    return PlayerView(clip=show_clip(clip, video), run=run_view, buttons=cancel_run(live))
 
 
 def _show_saved(
@@ -105,19 +101,42 @@ def _show_saved(
     run: Run,
     video: Path | None,
     *,
-    chosen: Any,
     destination: Destination,
     other: Run | None = None,
 ) -> PlayerView:
     """Show the saved run of a bundled video."""
-    status = f"{run.clip.name}, {format_clock(run.clip.duration_s)}, with its saved run. Press Run to stream it again"
-    status += f"{run.describe_lower_run(other)}."
-    run_view = show_run(run, status, encode=context.encode, destination=destination, other=other)
-    return _show(live, run, video, run_view, chosen=chosen, now=LiveRun.finished(run, other=other))
+    run_view = show_run(run, encode=context.encode, destination=destination, other=other)
+    return _show(live, run, video, run_view, now=LiveRun.finished(run, other=other))
+
+
+def open_focus(context: AppContext, batches: BatchContext, live: LiveRun | None, event: gr.EventData) -> PlayerView:
+    """Open what was chosen in the head of the page: a video, a run or a split; what lies below it stays if it can.
+
+    Without a run, and for the bundled one, a bundled video opens as on the first page.
+    """
+    split, run, video_id = (str(read_event(event, part) or "") for part in ("split", "run", "video"))
+    try:
+        samples = context.splits[split].samples if split in context.splits else ()
+        videos = list_videos(batches, run) if run else [sample.video_id for sample in samples]
+        if not videos:
+            raise ValueError(f"{run or split or 'this'} has no video to show")
+        at = read_event(event, "at")
+        if video_id and video_id not in videos and at is None:
+            raise ValueError(f"there is no video {video_id} in {run or split}")
+        at, video_id = (at, video_id) if video_id in videos else (None, videos[0])
+        clip = next((one for one in context.bundled_videos.clips if one.name == video_id), None)
+        if at is None and clip is not None and run in ("", BUNDLED_NAME):  # its link works on any server
+            return show_bundled(context, live, clip)._replace(tabs=gr.Tabs(selected="player"))
+    except (EngineError, ValueError, OSError) as error:
+        return refuse(error)
+    if not run:
+        return open_reference(context, live, context.splits[split].find(video_id), destination=START)
+    there = Destination(at=float(at)) if isinstance(at, int | float) else WORST
+    return open_moment(context, batches, live, video_id, names=(run,), destination=there)
 
 
 def open_page(
-    context: AppContext, live: LiveRun | None, chosen: str | None, link: Mapping[str, str], *, other: Run | None = None
+    context: AppContext, live: LiveRun | None, link: Mapping[str, str], *, other: Run | None = None
 ) -> PlayerView:
     """Show the bundled video that the page opens on, or open a link.
 
@@ -127,7 +146,7 @@ def open_page(
     ``other`` is the run to show below it.
     """
     if not {"video", "upload"} & set(link):
-        return choose_bundled(context, live, chosen)
+        return show_bundled(context, live, context.opening_clip)
     try:
         clip = find_linked_clip(context, link)
         thresholds = SliderThresholds(
@@ -137,7 +156,7 @@ def open_page(
         strategy = read_strategy(link.get("context"), context.config.context_strategy)
         video = context.find_video(clip)
     except (EngineError, ValueError) as error:
-        return show_link_error(context, live, chosen, error)
+        return show_link_error(context, live, error)
     saved = context.find_saved(clip)
     is_saved = saved is not None and (
         saved.digest == link["run"]
@@ -148,27 +167,23 @@ def open_page(
     if saved is not None and is_saved:
         destination = STAY if "run" in link or "t" in link else FIRST
         saved = saved.with_letter_beside(other)
-        return _show_saved(context, live, saved, video, chosen=clip.name, destination=destination, other=other)
+        return _show_saved(context, live, saved, video, destination=destination, other=other)
     run = context.recent.find_run(link.get("run"), clip)
     clip_view = ClipView(
         clip=clip,
         video=video and str(video),
-        chosen=clip.name if clip.is_bundled else None,
         upload=gr.skip() if clip.content_digest else None,
         **(task_boxes(run or clip.sample or Task())),
     )
     if run is not None and run.outputs:
         run = run.with_letter_beside(other)
-        below = run.describe_lower_run(other)
-        status = f"{clip.name}, {format_clock(clip.duration_s)}, the earlier run{below}."
         buttons = cancel_run(live)._replace(live=LiveRun.finished(run, other=other))
         of_run = _slider_thresholds(run)
-        run_view = show_run(run, status, encode=context.encode, other=other, destination=Destination(at="link"))
+        run_view = show_run(run, encode=context.encode, other=other, destination=Destination(at="link"))
         strategy = run.config.context_strategy
         return PlayerView(clip=clip_view, run=run_view, buttons=buttons, thresholds=of_run, strategy=strategy)
     if run is None and (clip.content_digest or ("run" not in link and saved is None)):
-        notice = " Its run is no longer available." if "run" in link else ""
-        status = f"{clip.name}, {format_clock(clip.duration_s)}.{notice} Press Run."
+        status = "The run of the link is no longer available. Press Run." if "run" in link else ""
         buttons = cancel_run(live)
     else:
         waiting = LiveRun(linked_digest=link.get("run"), other=other)
@@ -191,9 +206,9 @@ def find_linked_clip(context: AppContext, link: Mapping[str, str]) -> Clip:
     )
 
 
-def show_link_error(context: AppContext, live: LiveRun | None, chosen: str | None, error: Exception) -> PlayerView:
+def show_link_error(context: AppContext, live: LiveRun | None, error: Exception) -> PlayerView:
     """Show the bundled video that the page opens on, and why a link failed."""
-    shown = choose_bundled(context, live, chosen)
+    shown = show_bundled(context, live, context.opening_clip)
     status = status_line(as_sentence(f"the link cannot be opened: {error}"), is_problem=True)
     return shown._replace(run=shown.run._replace(status=status))
 
@@ -204,7 +219,7 @@ def show_running_buttons(live: LiveRun) -> Buttons:
 
 
 def _without_clip(live: LiveRun | None, status: str, *, task: Any, is_problem: bool = False) -> PlayerView:
-    view = ClipView(clip=None, video=None, chosen=None, upload=None, goal=task, steps=task, user_turns=task)
+    view = ClipView(clip=None, video=None, upload=None, goal=task, steps=task, user_turns=task)
     return PlayerView(clip=view, run=show_nothing(status, is_problem=is_problem), buttons=cancel_run(live))
 
 
@@ -247,20 +262,9 @@ def open_moment(
         video = context.find_video(saved.clip)
     except (EngineError, ValueError, OSError) as error:
         return refuse(error)
-    below = saved.describe_lower_run(rest[0] if rest else None)
-    where = f", at {format_clock(destination.at, digits=1)}" if isinstance(destination.at, int | float) else ""
-    status = (
-        f"{saved.clip.name} in the run {saved.name}, {format_clock(saved.clip.duration_s)}{where}{below}."
-        f"{_scoring_words(batches, saved)}{'' if video else NO_VIDEO}"
-    )
+    status = f"{_scoring_words(batches, saved)}{'' if video else NO_VIDEO}".strip()
     now = LiveRun.finished(saved, other=rest[0] if rest else None)
-    run_view = show_run(
-        saved,
-        status,
-        encode=context.encode,
-        destination=destination,
-        other=now.other,
-    )
+    run_view = show_run(saved, status, encode=context.encode, destination=destination, other=now.other)
     return _show_in_tab(live, saved, video, run_view, now=now)
 
 
@@ -274,11 +278,9 @@ def _scoring_words(batches: BatchContext, run: Run) -> str:
     return judged + (encoder if scored not in (None, here) else "")
 
 
-def open_link(
-    context: AppContext, batches: BatchContext, live: LiveRun | None, chosen: str | None, link: Mapping[str, str]
-) -> PlayerView:
+def open_link(context: AppContext, batches: BatchContext, live: LiveRun | None, link: Mapping[str, str]) -> PlayerView:
     """Show the run of a link, and queue its ``branch``, which has its changes as text."""
-    view = _open_link(context, batches, live, chosen, link)
+    view = _open_link(context, batches, live, link)
     opened, changes = view.buttons.live, link.get("branch")
     if not changes or not isinstance(opened, LiveRun):
         return view
@@ -293,9 +295,7 @@ def open_link(
     return view._replace(buttons=show_running_buttons(LiveRun(run=opened.run, branch=plan)))
 
 
-def _open_link(
-    context: AppContext, batches: BatchContext, live: LiveRun | None, chosen: str | None, link: Mapping[str, str]
-) -> PlayerView:
+def _open_link(context: AppContext, batches: BatchContext, live: LiveRun | None, link: Mapping[str, str]) -> PlayerView:
     """Show the moment of a link: a saved run, or two, a reference without a run, or a run as ``open_page`` does.
 
     ``other`` is the saved run below it; ``above`` is B where A is that run.
@@ -312,9 +312,9 @@ def _open_link(
             of_saved: Any = {"names": tuple(names), "destination": there, "is_b_above": is_b_above}
             return open_moment(context, batches, live, video_id, **of_saved)
     except (EngineError, ValueError, OSError) as error:
-        return show_link_error(context, live, chosen, error)
+        return show_link_error(context, live, error)
     other = replace(runs[0], letter="A" if is_b_above else "B") if runs else None
-    return open_page(context, live, chosen, link, other=other)
+    return open_page(context, live, link, other=other)
 
 
 def _read_moment(link: Mapping[str, str]) -> float:
@@ -341,11 +341,7 @@ def open_reference(
         video = context.find_video(run.clip)
     except (EngineError, ValueError, OSError) as error:
         return refuse(error)
-    length = format_clock(run.clip.duration_s)
-    assert isinstance(destination.at, int | float)
-    opened = format_clock(destination.at, digits=1)
-    remedy = "Press Run to run the model." if run.clip.has_file else "It has no video."
-    status = f"{run.clip.name}, {length}, its reference alone, at {opened}. {remedy}"
+    status = "" if run.clip.has_file else NO_VIDEO.strip()
     run_view = show_run(run, status, encode=context.encode, destination=destination)
     return _show_in_tab(live, run, video, run_view, now=None)
 
@@ -359,15 +355,12 @@ def refuse(error: Exception) -> PlayerView:
 def _show_in_tab(
     live: LiveRun | None, run: Run, video: Path | None, run_view: RunView, *, now: LiveRun | None
 ) -> PlayerView:
-    chosen = run.clip.name if run.clip.is_bundled else None
-    return _show(live, run, video, run_view, chosen=chosen, now=now)._replace(tabs=gr.Tabs(selected="player"))
+    return _show(live, run, video, run_view, now=now)._replace(tabs=gr.Tabs(selected="player"))
 
 
-def _show(
-    live: LiveRun | None, run: Run, video: Path | None, run_view: RunView, *, chosen: Any, now: LiveRun | None
-) -> PlayerView:
+def _show(live: LiveRun | None, run: Run, video: Path | None, run_view: RunView, *, now: LiveRun | None) -> PlayerView:
     return PlayerView(
-        clip=show_clip(run.clip, video, chosen=chosen, run=run),
+        clip=show_clip(run.clip, video, run=run),
         run=run_view,
         buttons=cancel_run(live)._replace(live=now),
         thresholds=_slider_thresholds(run),
@@ -396,8 +389,7 @@ def read_saved(context: AppContext, batches: BatchContext, name: str, video_id: 
 def _find_clip(context: AppContext, sample: Sample) -> Clip:
     """Return the clip of a sample: a bundled one, or that of a split of the page."""
     is_bundled = any(clip.sample == sample for clip in context.bundled_videos.clips)
-    splits = () if is_bundled else context.splits.items()
-    split = next((name for name, found in splits if sample in found.samples), "")
+    split = next((name for name, found in context.splits.items() if sample in found.samples), "")
     writer = context.splits[split].reference_writer if split else ""
     path = sample.video_path or Path()
     return sample_clip(sample, path, is_bundled=is_bundled, split=split, reference_writer=writer)

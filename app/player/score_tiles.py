@@ -12,12 +12,14 @@ from stepscope.app.core.run import Run, analyze_run
 from stepscope.app.templates import render
 from stepscope.app.window.failures import LOW_SIMILARITY, find_low_texts
 from stepscope.engine.plurals import format_count
+from stepscope.eval.data.samples import Sample
 from stepscope.eval.matching.turns import Encode
 from stepscope.eval.metrics.definitions import Metric, find_metric
 from stepscope.eval.metrics.matched_video import LIVE_SCORES, JudgedVideo
 from stepscope.eval.metrics.score import VideoAnalysis, score_counts
 from stepscope.eval.protocols.rules import parse_rule
 from stepscope.eval.reports.entries import list_baselines
+from stepscope.eval.reports.mistakes import find_mistakes
 
 HEADLINES: Final = (
     "num_failures",
@@ -47,11 +49,11 @@ class Tile:
     hint: str
 
 
-def render_scores(analysis: VideoAnalysis | None, basis: str, *, rules: str = "") -> str:
-    """Return the scores of a run as HTML, with their basis; an empty string without a reference."""
+def render_scores(analysis: VideoAnalysis | None, sample: Sample | None, basis: str, *, rules: str = "") -> str:
+    """Return the scores of a run as HTML, with their basis; an empty string without a reference ``sample``."""
     if analysis is None:
         return ""
-    tiles = make_tiles(score_counts(analysis.counts), **count_beside(analysis.judged), rules=rules)
+    tiles = make_tiles(score_counts(analysis.counts), **count_beside(analysis.judged, sample), rules=rules)
     return render("score_tiles", tiles=tiles, basis=basis)
 
 
@@ -79,18 +81,27 @@ def render_baselines(run: Run, encode: Encode) -> str:
     )
 
 
-def count_beside(judged: JudgedVideo | None) -> dict[str, int]:
-    """Return what the tile of failures names beside their number: ``num_low`` and ``num_later`` of ``make_tiles``."""
-    return {} if judged is None else {"num_low": len(find_low_texts(judged)), "num_later": judged.num_later}
+def count_beside(judged: JudgedVideo | None, sample: Sample | None) -> dict[str, int]:
+    """Return what the tile of failures names beside their number, as ``make_tiles`` takes it."""
+    if judged is None or sample is None:
+        return {}
+    mistakes = len(find_mistakes(judged, sample))
+    return {"num_mistakes": mistakes, "num_low": len(find_low_texts(judged)), "num_later": judged.num_later}
 
 
 def make_tiles(
-    scores: Mapping[str, float | None], *, num_low: int = 0, num_later: int = 0, rules: str = ""
+    scores: Mapping[str, float | None],
+    *,
+    num_mistakes: int | None = None,
+    num_low: int = 0,
+    num_later: int = 0,
+    rules: str = "",
 ) -> list[Tile]:
     """Return the tiles of scores by name; a score that is None or nan is undefined.
 
-    The first one names the texts of low similarity, ``num_low``: they are no failures of the scores; and the failures
-    after the last output, ``num_later``, at which the player does not stop. ``rules`` are those of ``describe_rules``,
+    The first one names the mistakes that the failures are, if they are counted; the texts of low similarity,
+    ``num_low``: they are no failures of the scores; and the failures after the last output, ``num_later``, at which the
+    player does not stop. ``rules`` are those of ``describe_rules``,
     whose decisions are not scored here.
     """
     known = {name: math.nan if value is None else value for name, value in scores.items()}
@@ -106,7 +117,8 @@ def make_tiles(
     first, *rest = [_make_tile(find_metric(name), known.get(name, math.nan), hints.get(name, "")) for name in names]
     later = f", {num_later} after the last frame" if num_later else ""
     low = f", {format_count(num_low, 'text')} below similarity {LOW_SIMILARITY:.2f} (≈)" if num_low else ""
-    return [replace(first, label=first.label + later + low), *rest]
+    mistakes = f", {format_count(num_mistakes, 'mistake')}" if num_mistakes is not None else ""
+    return [replace(first, label=first.label + mistakes + later + low), *rest]
 
 
 def _make_tile(metric: Metric, value: float, more: str) -> Tile:

@@ -27,10 +27,10 @@ from stepscope.app.player.proposals import propose_steps
 from stepscope.app.player.questions import wire_question
 from stepscope.app.player.reruns import RequestView
 from stepscope.app.player.review import answer
-from stepscope.app.player.upload_panel import make_chooser
 from stepscope.app.player.views import Buttons, ClipView, PlayerView, RunView, SliderThresholds
 from stepscope.app.player.what_if import queue_branch
 from stepscope.app.window.context import AppContext, ReviewContext
+from stepscope.app.window.focus import list_choices, name_model
 from stepscope.engine.model.hub.prompt import HubPrompt
 
 SLIDERS = ThresholdSliders("speak_threshold", "update_threshold", "theta")
@@ -89,9 +89,9 @@ def make_player_tab(
     """Lay out the tab."""
     with gr.Row(elem_classes="top-row"):
         widgets.make_fold("form", "☰ Video, task, settings")
-        chosen = make_chooser(context)
         run = gr.Button("Run", variant="primary", scale=0, min_width=80, elem_id="run")
         stop = gr.Button("Stop", variant="stop", scale=0, min_width=80, interactive=False, elem_id="stop")
+        gr.HTML(html_template='<p class="intro"></p>', apply_default_css=False, elem_id="intro", padding=False)
         status = widgets.make_status_line("status")
         if context.remote is None:
             widgets.make_fold("ask", "Ask")
@@ -127,7 +127,6 @@ def make_player_tab(
         clip=ClipView(
             clip=clip,
             video=video,
-            chosen=chosen,
             upload=upload,
             goal=goal,
             steps=steps,
@@ -160,6 +159,7 @@ def _make_stage(
                 config=context.config,
                 model_digest=context.checkpoint.digest,
                 is_blind=reviews.is_blind,
+                model=name_model(context.checkpoint.digest, context.checkpoint.name),
             )
         scores = gr.HTML(elem_id="scores", padding=False)
         view = RunView(status=status, progress=progress, player=player, scores=scores)
@@ -184,6 +184,11 @@ def wire_player(context: AppContext, batches: BatchContext, reviews: ReviewConte
     def explain(live: Any, event: gr.EventData) -> Any:
         return patch_player(evidence=explain_frame(context, batches, live, event))
 
+    def offer(event: gr.EventData) -> Any:
+        part, split, run = (str(widgets.read_event(event, name) or "") for name in ("part", "split", "run"))
+        return patch_player(choices={"part": part, "found": list_choices(batches, part, split=split, run=run)})
+
+    widgets.wire(player.list_choices, offer, None, player, **widgets.AT_ONCE)
     options = {**widgets.MODEL_QUEUE, "show_progress": "hidden", **each}
     widgets.wire(player.inspect_frame, inspect, live, player, **options)
     widgets.wire(player.explain_frame, explain, live, player, **options)
@@ -193,8 +198,8 @@ def wire_runs(context: AppContext, batches: BatchContext, tab: PlayerTab, *, pag
     """Wire the start, stop and re-run of runs; return the options of events that cancel the current run."""
     live, run_view, buttons = tab.view.buttons.live, list(tab.view.run), tab.view.buttons
 
-    def open_page(live: Any, chosen: Any, request: gr.Request) -> Any:
-        view = opening.open_link(context, batches, live, chosen, dict(request.query_params))
+    def open_page(live: Any, request: gr.Request) -> Any:
+        view = opening.open_link(context, batches, live, dict(request.query_params))
         return view._replace(tabs=gr.skip())  # that of the address is opened
 
     def release_recording(request: gr.Request) -> None:
@@ -203,10 +208,10 @@ def wire_runs(context: AppContext, batches: BatchContext, tab: PlayerTab, *, pag
             context.recordings.release(closed)
 
     queues_run = {"is_followed": lambda view: view.buttons.stream, **widgets.AT_ONCE}
-    opened = widgets.wire_first(page.load, open_page, [live, tab.view.clip.chosen], tab.view, **queues_run)
+    opened = widgets.wire_first(page.load, open_page, live, tab.view, **queues_run)
     for after in (opened.success, opened.failure):
         after(None, tab.task, tab.task, js=RESTORE_TASK_JS, api_visibility="private")
-    tab.view.clip.chosen.select(None, None, None, js=FORGET_TASK_JS, api_visibility="private")
+    tab.view.run.player.open_focus(None, None, None, js=FORGET_TASK_JS, api_visibility="private")
     queue = partial(handlers.queue_run, context)
     queued = [opened, widgets.wire_first(buttons.run.click, queue, tab.run_inputs, tab.view, **queues_run)]
     branch, player = partial(queue_branch, context), tab.view.run.player

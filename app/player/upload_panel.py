@@ -1,4 +1,4 @@
-"""Layout and wiring of the choice of a video: a bundled one, or an upload with its reference and results."""
+"""Layout and wiring of an upload with its reference and results."""
 
 from functools import partial
 from typing import Any
@@ -7,33 +7,14 @@ import gradio as gr
 
 from stepscope.app.controls.run_inputs import make_rule_boxes
 from stepscope.app.controls.widgets import AT_ONCE, CHECK_QUEUE, LATEST, make_status_line, wire
-from stepscope.app.formatting import shorten_ids
-from stepscope.app.player import opening, uploads
+from stepscope.app.player import uploads
 from stepscope.app.player.uploads import ResultCheck
 from stepscope.app.player.views import PlayerView
 from stepscope.app.window.context import AppContext
 
 
-def make_chooser(context: AppContext) -> gr.Dropdown:
-    """Return the choice of a bundled video; those of most failures in the saved run come first."""
-    counts = context.bundled_run.num_failures if context.bundled_run is not None else {}
-    short = shorten_ids(clip.name for clip in context.bundled_videos.clips)
-    names = sorted(short, key=lambda name: -counts.get(name, -1))  # stable: without counts, as in the manifest
-    first = context.opening_clip
-    return gr.Dropdown(
-        [(short[name], name) for name in names],
-        value=first.name if first else None,
-        label="Bundled video",
-        container=False,
-        interactive=True,
-        scale=0,
-        min_width=220,
-        elem_id="chosen",
-    )
-
-
 def make_upload_panel(context: AppContext, view: PlayerView, ends: dict[str, Any]) -> None:
-    """Lay out the files of an upload below its box, and wire the choice and the upload of videos.
+    """Lay out the files of an upload below its box, and wire the upload of videos.
 
     ``ends`` are arguments of events that exchange the video, such as the events to cancel.
     """
@@ -47,11 +28,9 @@ def make_upload_panel(context: AppContext, view: PlayerView, ends: dict[str, Any
             rule = make_rule_boxes("result")
             decide = gr.Button("Decide by this rule", size="sm", elem_id="result_decide")
     accepted, checked, checked_result = (gr.State(None) for _ in range(3))  # the latest accepted files
-    chosen, upload = view.clip.chosen, view.clip.upload
+    chosen, upload = view.run.player.open_focus, view.clip.upload
     live, clip = view.buttons.live, view.clip.clip
     boxes = [view.clip.goal, view.clip.steps, view.clip.user_turns]
-    choose = partial(opening.choose_bundled, context)
-    wire(chosen.select, choose, [live, chosen], view, trigger_mode="always_last", **ends)
     check = partial(uploads.check_upload, context)
     upload.upload(check, [clip, upload], [accepted, upload, problem], **CHECK_QUEUE)
     wire(accepted.change, partial(uploads.show_upload, context), [live, clip, accepted], view, **ends)
@@ -59,9 +38,11 @@ def make_upload_panel(context: AppContext, view: PlayerView, ends: dict[str, Any
     wire(example.click, partial(uploads.show_example, context), live, filled, **ends)
     upload.clear(uploads.clear_box, clip, problem, **AT_ONCE)
     emptied = [result, checked_result, rule_panel, rule.threshold]
-    opened = [chosen.select, accepted.change, example.click]
-    gr.on(opened, lambda: (None, None, gr.Column(visible=False), None), None, emptied, **AT_ONCE)
-    gr.on(opened[:2], lambda: (None, ""), None, [reference, problem], **AT_ONCE)
+    opened = [chosen, accepted.change, example.click]
+    for event in opened:
+        event(lambda: (None, None, gr.Column(visible=False), None), None, emptied, **AT_ONCE)
+    for event in opened[:2]:
+        event(lambda: (None, ""), None, [reference, problem], **AT_ONCE)
     changed = [reference.upload, reference.clear]
     gr.on(changed, uploads.check_reference, [clip, reference], [checked, problem], **(LATEST | CHECK_QUEUE))
     result_check = ResultCheck(checked_result, problem, rule_panel, rule.signal)

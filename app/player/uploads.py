@@ -92,7 +92,6 @@ def show_upload(context: AppContext, live: LiveRun | None, before: Clip | None, 
     view = views.ClipView(
         clip=clip,
         video=accepted.video and str(accepted.video),
-        chosen=None,
         upload=gr.skip(),
         goal=task,
         steps=task,
@@ -120,7 +119,7 @@ def show_example(context: AppContext, live: LiveRun | None) -> tuple[views.Playe
         read_upload(video, fps=context.config.fps, max_duration_s=context.max_duration_s), manifest
     )
     context.recent.keep_clip(clip)
-    view = views.ClipView(clip=clip, video=str(video), chosen=None, upload=str(video), **views.task_boxes(sample))
+    view = views.ClipView(clip=clip, video=str(video), upload=str(video), **views.task_boxes(sample))
     status, is_mismatch = describe_reference(clip, sample, manifest)
     run_view = views.show_nothing(f"An example of an upload: {status}", clip=clip, is_problem=is_mismatch)
     player = views.PlayerView(clip=view, run=run_view, buttons=cancel_run(live))

@@ -33,7 +33,6 @@ class ClipView(NamedTuple):
 
     clip: Clip | None
     video: Any
-    chosen: Any
     upload: Any
     goal: Any
     steps: Any
@@ -93,12 +92,11 @@ class PlayerView(NamedTuple):
     """The context strategy of the next run."""
 
 
-def show_clip(clip: Clip, video: Path | None, *, chosen: Any, run: Run | None = None) -> ClipView:
+def show_clip(clip: Clip, video: Path | None, *, run: Run | None = None) -> ClipView:
     """Return the view of a clip, played from the file ``video``; without a reference its ``run`` has the task."""
     return ClipView(
         clip=clip,
         video=video and str(video),
-        chosen=chosen,
         upload=None,
         **task_boxes(clip.sample or run or Task()),
     )
@@ -124,7 +122,7 @@ def show_status(status: str, *, is_problem: bool = False) -> RunView:
 
 def show_run(
     run: Run,
-    status: str,
+    status: str = "",
     *,
     encode: Encode,
     is_problem: bool = False,
@@ -137,11 +135,11 @@ def show_run(
 
     Args:
         run: The run, scored by its own settings.
-        status: Text of the status line.
+        status: Text of the status line, of what has happened.
         encode: Sentence encoder that compares generated texts with the reference.
         is_problem: Whether the status is a problem.
         other: A second run of the video, whose lanes are shown below and scored by the settings of ``run``.
-        destination: Where the player goes; the status line has its sentence.
+        destination: Where the player goes.
         corrected: The corrected reference to score against; None for the source reference.
         answers: Number of the threshold request that this view answers.
     """
@@ -156,18 +154,12 @@ def show_run(
     events = name_events(run.clip.video_id, outputs=run.outputs, references=names, judged=judged)
     if run.is_finished and 0 < len(run.outputs) < run.clip.num_frames:
         status += f" It has {len(run.outputs)} of {format_count(run.clip.num_frames, 'frame')}."
-    unscored = COPIED if run.clip.sample is not None and run.clip.sample.is_copied else NO_REFERENCE
-    landing = find_landing(
-        destination,
-        run,
-        judged,
-        events,
-        other=(other, beside) if other is not None else None,
-        unscored=unscored,
-    )
-    status = f"{status} {landing.sentence}".rstrip()
+    pair = (other, beside) if other is not None else None
+    landing = find_landing(destination, run, judged, events, other=pair)
+    if judged is None and run.outputs and destination.at not in (None, "first from start"):
+        status += f" {COPIED if run.clip.sample is not None and run.clip.sample.is_copied else NO_REFERENCE}"
     return RunView(
-        status=status_line(status, is_problem=is_problem),
+        status=status_line(status.strip(), is_problem=is_problem),
         progress="",
         player=pack_run(
             run,
@@ -175,10 +167,12 @@ def show_run(
             events=events,
             is_corrected=corrected is not None,
             landing=landing,
-            other=(other, beside) if other is not None else None,
+            other=pair,
             answers=answers,
         ),
-        scores=render_scores(analysis, describe_scoring(run.scoring_settings), rules=run.provenance.rules)
+        scores=render_scores(
+            analysis, run.reference, describe_scoring(run.scoring_settings), rules=run.provenance.rules
+        )
         + (render_baselines(run, encode) if analysis and run.is_untrained else ""),
     )
 

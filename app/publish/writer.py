@@ -256,7 +256,8 @@ def _write_video(
     if isinstance(entry, InvalidSample):
         return pack_failed(entry.video_id, entry.reason)
     path, writer = entry.video_path or Path(), source.reference_writer
-    clip = sample_clip(entry, path, is_bundled=False, reference_writer=writer)
+    split = Path(str(source.settings.get("split") or "")).stem
+    clip = sample_clip(entry, path, is_bundled=False, split=split, reference_writer=writer)
     try:
         run = read_saved_run(source.run, clip, settings=source.settings, scoring=source.scoring, encoder=source.encoder)
     except ValueError as error:

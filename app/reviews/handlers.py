@@ -4,6 +4,7 @@ In blind mode only the reviewer's own actions are read from the store, so nothin
 """
 
 from collections.abc import Generator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
@@ -35,6 +36,7 @@ from stepscope.app.reviews.query import (
 from stepscope.app.server.identity import reviewer_of, signed_in
 from stepscope.app.templates import render_note
 from stepscope.app.window.context import AppContext, ReviewContext
+from stepscope.app.window.focus import name_split
 from stepscope.app.window.landing import START, WORST, Destination, ListPlace
 from stepscope.app.window.live_run import LiveRun
 from stepscope.engine.errors import EngineError
@@ -52,6 +54,7 @@ class ReviewView(NamedTuple):
 
     status: Any = gr.skip()
     progress: Any = gr.skip()
+    split: Any = gr.skip()
     runs: Any = gr.skip()
     reviewer: Any = gr.skip()
     blind: Any = gr.skip()
@@ -60,6 +63,26 @@ class ReviewView(NamedTuple):
     to_settle: Any = gr.skip()
     unsettled: Any = gr.skip()
     prefer: Any = gr.skip()
+
+
+def list_splits(reviews: ReviewContext) -> list[tuple[str, str]]:
+    """Return the choices of splits; the last one is for uploads, which are in no split."""
+    listed = (name for name, split in reviews.splits.items() if reviews.recent.is_split_listed(split.path))
+    return [*((name, name) for name in listed), ("uploads: in no split", UNSPLIT)]
+
+
+def enter(
+    batches: BatchContext, reviews: ReviewContext, query: ReviewQuery, split: str = "", run: str = ""
+) -> ReviewView:
+    """Show the reviews of the ``split`` and ``run`` in focus, as far as they are known, and choose both."""
+    choices = list_splits(reviews)
+    found = (name_split(batches, run) if run else "") or split
+    if found in [name for _, name in choices]:
+        query = replace(query, split=found, run=run or (query.run if query.split == found else None))
+    view = show(batches, reviews, query)
+    chosen = [run for _, run in view.runs.choices if run == query.run] or [NO_RUN]
+    splits = gr.Dropdown(choices=choices, value=query.split)
+    return view._replace(split=splits, runs=gr.Dropdown(choices=view.runs.choices, value=chosen[0]))
 
 
 def show(batches: BatchContext, reviews: ReviewContext, query: ReviewQuery) -> ReviewView:

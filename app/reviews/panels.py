@@ -13,13 +13,12 @@ from stepscope.app.player.opening import InPlayer, OpenedHit
 from stepscope.app.player.views import PlayerView
 from stepscope.app.reviews import assigning, handlers
 from stepscope.app.reviews.assigning import ALL_VIDEOS, QUEUE_HEADERS, WORKLOAD_HEADERS, WORKLOAD_HELP, QueueView
-from stepscope.app.reviews.handlers import NO_RUN_CHOICE, NOT_EXPORTED, OMIT_LABEL
+from stepscope.app.reviews.handlers import NO_RUN_CHOICE, NOT_EXPORTED, OMIT_LABEL, list_splits
 from stepscope.app.reviews.query import (
     ALLOW_DELETIONS,
     NO_RUN,
     REVIEW_EXPORTS,
     SPLIT_EXPORTS,
-    UNSPLIT,
     ReviewQuery,
 )
 from stepscope.app.reviews.summary import COLUMN_HELP, SETTLE_HEADERS, VIDEO_HEADERS
@@ -58,12 +57,6 @@ def with_query(handler: Callable[..., Any], *first: Any) -> Callable[..., Any]:
         return handler(*first, make_query(request, *inputs[:4]), *inputs[4:])
 
     return handle
-
-
-def list_splits(reviews: ReviewContext) -> list[tuple[str, str]]:
-    """Return the choices of splits; the last one is for uploads, which are in no split."""
-    listed = (name for name, split in reviews.splits.items() if reviews.recent.is_split_listed(split.path))
-    return [*((name, name) for name in listed), ("uploads: in no split", UNSPLIT)]
 
 
 def make_setup_panel(reviews: ReviewContext) -> SetupPanel:

@@ -6,7 +6,7 @@ from typing import Any
 
 import gradio as gr
 
-from stepscope.app.controls.widgets import AT_ONCE, LATEST, REVIEW_QUEUE, make_status_line, make_tab, wire
+from stepscope.app.controls.widgets import LATEST, REVIEW_QUEUE, make_status_line, make_tab, read_event, wire
 from stepscope.app.core.batch_context import BatchContext
 from stepscope.app.player.opening import InPlayer
 from stepscope.app.player.views import PlayerView
@@ -22,8 +22,13 @@ _KEPT_JS = """
 """
 RESTORE_JS = f"(who, blind) => {{{_KEPT_JS} return known; }}"
 """Script: show the reviewer's name and blind mode of the browser's storage, which the player shares."""
-REMEMBERED_JS = f"(split, run, who, blind) => {{{_KEPT_JS} return [split, run, ...known]; }}"
-"""Script: read them as inputs."""
+FOCUSED_JS = f"""(split, run, who, blind) => {{{_KEPT_JS}
+    const seen = document.querySelector('#player .ss')?.focused?.();
+    return [split, run, ...known, seen?.split ?? '', seen?.run ?? ''];
+}}"""
+"""Script: read them, and the split and run in focus, as inputs."""
+CHOOSE_JS = "(run) => { document.querySelector('#player .ss')?.chooseRun?.(run); }"
+"""Script: the chosen run is in focus."""
 REMEMBER = """(value) => {{
     try {{ localStorage['stepscope:{name}'] = {words}; }} catch {{}}
     document.dispatchEvent(new CustomEvent('stepscope:{name}', {{detail: {words}}}));
@@ -51,6 +56,7 @@ def make_review_tab(
     view = ReviewView(
         status=status,
         progress=progress,
+        split=setup.split,
         runs=setup.runs,
         reviewer=setup.reviewer,
         blind=setup.blind,
@@ -61,6 +67,11 @@ def make_review_tab(
         prefer=prefer,
     )
     show = _wire_view(batches, reviews, setup, view, queue, refresh_on=here)
+
+    def show_run(event: gr.EventData, request: gr.Request, *inputs: Any) -> ReviewView:
+        return handlers.enter(batches, reviews, panels.make_query(request, *inputs), run=str(read_event(event, "run")))
+
+    wire(in_player.view.run.player.review_run, show_run, setup.inputs, view, **REVIEW_QUEUE)
     wire(imported.then, show, setup.inputs, view, **REVIEW_QUEUE)
 
     def open_video(event: gr.SelectData, request: gr.Request, live: Any, *inputs: Any) -> PlayerView:
@@ -85,9 +96,10 @@ def _wire_view(
     show_queue = panels.with_query(assigning.show_queue, batches, reviews)
     known, latest = [setup.reviewer, setup.blind], LATEST | REVIEW_QUEUE
     refresh_on.select(None, known, known, js=RESTORE_JS, api_visibility="private")
-    entered = wire(refresh_on.select, show, setup.inputs, view, js=REMEMBERED_JS, **REVIEW_QUEUE)
+    enter = panels.with_query(handlers.enter, batches, reviews)
+    focus = [gr.Textbox(visible="hidden"), gr.Textbox(visible="hidden")]
+    entered = wire(refresh_on.select, enter, [*setup.inputs, *focus], view, js=FOCUSED_JS, **REVIEW_QUEUE)
     wire(entered.then, show_queue, setup.inputs, queue, **latest)
-    refresh_on.select(lambda: gr.Dropdown(choices=panels.list_splits(reviews)), None, setup.split, **AT_ONCE)
     changes = [
         setup.split.select,
         setup.runs.select,
@@ -98,6 +110,7 @@ def _wire_view(
     ]
     wire(partial(gr.on, changes), show, setup.inputs, view, **latest)
     wire(partial(gr.on, changes), show_queue, setup.inputs, queue, **latest)
+    setup.runs.select(None, setup.runs, None, js=CHOOSE_JS, api_visibility="private")
     keep_name = REMEMBER.format(name="reviewer", words="value.trim()")
     keep_blind = REMEMBER.format(name="blind", words="value ? 'yes' : 'no'")
     setup.reviewer.blur(None, setup.reviewer, None, js=keep_name, api_visibility="private")

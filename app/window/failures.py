@@ -6,8 +6,8 @@ from dataclasses import asdict
 from typing import Any, Final
 
 from stepscope.app.core.run import Run
+from stepscope.app.window.focus import name_model
 from stepscope.engine.control.task import Task
-from stepscope.engine.model.files.bundled import BUNDLED_DIGESTS
 from stepscope.engine.records import frame_at
 from stepscope.eval.data.samples import Sample
 from stepscope.eval.metrics.matched_video import Failure, JudgedTurn, JudgedVideo
@@ -68,21 +68,13 @@ def pack_failure(
 
 def describe_recording(run: Run) -> str:
     """Return in one sentence what a run shows: who watches what, and what the model should have said."""
-    name = run.provenance.checkpoint
-    model = (
-        "the bundled model"
-        if run.model_digest in BUNDLED_DIGESTS
-        else f"the model {quote(name)}"
-        if name
-        else "a model"
-    )
     goal = " ".join(run.task.goal.split()).removesuffix(".")
     is_phrase = _GOAL.match(goal) is not None  # such as "build the robot"
     whom = f"somebody {goal}" if is_phrase else f"a video of the task {quote(goal)}" if goal else "a video"
     speaks = run.reference is not None and any(turn.role == "assistant" for turn in run.reference.turns)
     duty = "when a step was done or went wrong" if run.task.steps else "what its reference says"
     ending = f" and should have said {duty}" if speaks else ", and nobody wrote what it should have said"
-    return f"A recording: {model} watched {whom}{ending}."
+    return f"A recording: {name_model(run.model_digest, run.provenance.checkpoint)} watched {whom}{ending}."
 
 
 def pack_mistakes(judged: JudgedVideo, sample: Sample, run: Run, *, lost: Mapping[int, int]) -> list[dict[str, Any]]:

@@ -1,7 +1,7 @@
 """Where the player goes when it shows a run: the destination that a handler names, and what is found there.
 
 A destination is given before the run is judged, such as its worst moment. The landing is found once its failures are
-known: a time, an event to select, and a sentence for the status line. The player's script only follows it.
+known: a time, and an event to select. The player's script only follows it.
 """
 
 from dataclasses import asdict, dataclass
@@ -10,14 +10,10 @@ from typing import Any, Final, Literal
 from stepscope.app.core.run import Run
 from stepscope.app.review_store.events import VideoEvents, failure_keys, reference_event
 from stepscope.app.window.failures import find_low_texts
-from stepscope.engine.plurals import format_count
 from stepscope.engine.records import frame_at
 from stepscope.eval.annotations.corrections import TurnName
 from stepscope.eval.metrics.failures import WORST_S, worst_frame
 from stepscope.eval.metrics.matched_video import JudgedVideo
-
-NO_FAILURES: Final = "It has no failures."
-NEXT_BY_N: Final = "Press N for the next mistake."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,11 +25,6 @@ class ListPlace:
     """Counted from 1."""
     total: int
     query: str = ""
-
-    @property
-    def noun(self) -> str:
-        """Name of the entries of the list in a sentence."""
-        return "moment of the search" if self.of == "search" else "one to settle"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,8 +64,6 @@ class Landing:
     """None to stay."""
     event: str | None = None
     """Key of the event to select there; None for the event at the playhead."""
-    sentence: str = ""
-    """What the status line says of it; empty if it says nothing."""
     opens_review: bool = False
     is_from_start: bool = False
     """Whether it is the first failure of the chosen kinds, and only if the user has not left the start."""
@@ -97,22 +86,21 @@ def find_landing(
     events: VideoEvents,
     *,
     other: tuple[Run, JudgedVideo | None] | None = None,
-    unscored: str = "",
 ) -> Landing:
     """Find a destination in a run.
 
     ``judged`` are the failures of the run, ``events`` its events; ``other`` is a second run of the video, which counts
-    for the worst moment. ``unscored`` is the sentence of a run without a reference.
+    for the worst moment.
     """
     time_s: float | None = None
-    event, sentence = destination.event, ""
+    event = destination.event
     match destination.at:
         case "worst":
             found = find_worst_moment(run, judged, events, other=other)
-            time_s, event, sentence = found.time_s, found.event, found.sentence
+            time_s, event = found.time_s, found.event
         case "first":
             found = find_first_stop(run, judged, events)
-            time_s, event, sentence = found.time_s or 0.0, found.event, found.sentence
+            time_s, event = found.time_s or 0.0, found.event
         case "link" | "first from start" | None:
             pass
         case time_s:
@@ -120,18 +108,12 @@ def find_landing(
                 event = find_turn_event(judged, events, reference_event(run.clip.video_id, destination.turn).key)
             elif destination.selects_failure and judged is not None:
                 event = _first_failure(judged, events, frame_at(time_s, run.config.fps), run.config.fps)
-    place, says_next = destination.place, destination.at == "link" or isinstance(destination.at, int | float)
-    if place is not None:
-        sentence = f"Press N for the next {place.noun}." if place.number < place.total else ""
-    elif says_next and run.outputs:
-        sentence = find_first_stop(run, judged, events).sentence or NEXT_BY_N
     return Landing(
         time_s=time_s,
         event=event,
-        sentence=unscored if judged is None and sentence and place is None else sentence,
         opens_review=destination.opens_review,
         is_from_start=destination.at == "first from start",
-        place=place,
+        place=destination.place,
     )
 
 
@@ -153,26 +135,21 @@ def find_worst_moment(
         return find_first_stop(run, judged, events)
     longest = max(run.outputs, beside.outputs if beside is not None else (), key=len)
     event = None if judged is None else _first_failure(judged, events, worst, run.config.fps)
-    words = "This is its worst moment; press N for the next mistake."
-    return Landing(time_s=longest[worst].time_s, event=event, sentence=words)
+    return Landing(time_s=longest[worst].time_s, event=event)
 
 
 def find_first_stop(run: Run, judged: JudgedVideo | None, events: VideoEvents) -> Landing:
     """Return the first failure of ``run``, or else its first text of low similarity."""
     if judged is None:
-        return Landing(sentence=NO_FAILURES)
-    until, later = "", ""
-    if judged.num_later:
-        until, later = " up to its last frame", f", {format_count(judged.num_later, 'turn')} missed after it"
+        return STAYING
     if judged.failures:
         time_s = run.outputs[judged.failures[0].frame_index].time_s
-        return Landing(time_s=time_s, event=failure_keys(judged, events)[0], sentence="")
+        return Landing(time_s=time_s, event=failure_keys(judged, events)[0])
     low = find_low_texts(judged)
     if not low:
-        return Landing(sentence=f"It has no failures{until}{later}.")
+        return STAYING
     time_s = run.outputs[judged.turns[low[0]].frame_index].time_s
-    words = f"It has 0 failures{until}, {format_count(len(low), 'text')} of low similarity{later}."
-    return Landing(time_s=time_s, event=events.written[low[0]].key, sentence=words)
+    return Landing(time_s=time_s, event=events.written[low[0]].key)
 
 
 def find_turn_event(judged: JudgedVideo | None, events: VideoEvents, reference: str) -> str:

@@ -28,6 +28,7 @@ from stepscope.app.window.failures import (
     pack_failure,
     pack_mistakes,
 )
+from stepscope.app.window.focus import describe_run
 from stepscope.app.window.landing import STAYING, Landing
 from stepscope.app.window.reasons import pack_evidence, pack_reasons
 from stepscope.engine.decisions.signals import SignalSpec
@@ -114,7 +115,11 @@ def pack_run(
 
 def pack_nothing(clip: Clip | None) -> str:
     """Return a video without a run as JSON for the player; an empty string without a video."""
-    return to_json({"nothing": True, "name": clip.name, "place": url_params(clip)}) if clip is not None else ""
+    return (
+        to_json({"nothing": True, "name": clip.name, "split": clip.split, "place": url_params(clip)})
+        if clip is not None
+        else ""
+    )
 
 
 def _events(events: VideoEvents) -> list[Packed]:
@@ -148,6 +153,8 @@ def _pack(run: Run, judged: JudgedVideo | None, *, other: Run | None = None) -> 
         "run": run.digest,
         "model": run.model_digest,
         "run_name": run.name,
+        "split": run.clip.split,
+        "made_by": describe_run(run.provenance),
         "kept_run": (run.name or run.kept_as) if run.is_finished else "",
         "letter": run.letter,
         **(

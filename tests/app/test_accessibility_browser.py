@@ -43,7 +43,7 @@ def test_every_tab_meets_wcag_aa(page: Page, tiny_page: str) -> None:
 def test_keyboard_focus_has_a_ring_and_status_lines_are_live_regions(page: Page, tiny_page: str) -> None:
     open_page(page, tiny_page)
     page.keyboard.press("Tab")  # from now on focus is the keyboard's
-    for part in ("#speak_threshold input[type=range]", "#chosen input", "#run", "#goal textarea"):
+    for part in ("#speak_threshold input[type=range]", ".focus [data-part=video]", "#run", "#goal textarea"):
         page.locator(part).focus()
         page.wait_for_function(  # a button's ring grows to its width
             """(one) => {

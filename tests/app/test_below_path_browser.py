@@ -10,7 +10,7 @@ from playwright.sync_api import Browser, Page
 from websockets.sync.client import connect
 
 from stepscope.app.server.routes import PLOTLY_URL, SPEECH_URL
-from tests.support.pages.browser import NEEDS_CHROMIUM, run, serve, wait_for_status
+from tests.support.pages.browser import NEEDS_CHROMIUM, run, serve, wait_until_open
 from tests.support.servers.proxy import serve_proxy
 
 pytestmark = NEEDS_CHROMIUM
@@ -44,7 +44,7 @@ def page(browser: Browser, host: str) -> Iterator[Page]:
     page.get_by_label("username").fill("ann")
     page.get_by_label("password").fill("tower")
     page.get_by_role("button", name="Login").click()
-    wait_for_status(page, "Press Run|Upload a video")
+    wait_until_open(page)
     yield page
     page.close()
     asked = [(status, url) for status, url in answers if not url.startswith(("data:", "blob:"))]

@@ -58,7 +58,7 @@ def test_views_of_reviews_come_in_the_order_of_their_events(page: gr.Blocks, sho
 def test_a_page_enters_it_only_to_stream_the_run_of_its_link(
     context: AppContext, link: dict[str, str], has_work: bool
 ) -> None:
-    view = opening.open_page(context, None, "truck-1", link)
+    view = opening.open_page(context, None, link)
     assert view.buttons.stream == has_work
     assert (view.buttons.live is not None) == has_work
 

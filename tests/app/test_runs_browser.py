@@ -13,7 +13,16 @@ from stepscope.engine.io.files import load_json, write_json
 from tests.conftest import Uploads
 from tests.support.data.recorded import record_toy
 from tests.support.data.saved_runs import save_run
-from tests.support.pages.browser import NEEDS_CHROMIUM, OPENED, forget, inspect, serve, upload, wait_for_status
+from tests.support.pages.browser import (
+    NEEDS_CHROMIUM,
+    OPENED,
+    choose_in_focus,
+    forget,
+    inspect,
+    serve,
+    upload,
+    wait_for_status,
+)
 from tests.support.paths import ASSETS
 
 pytestmark = [*NEEDS_CHROMIUM, pytest.mark.slow]
@@ -108,14 +117,14 @@ def test_run_asks_once_before_it_replaces_a_run_of_another_model(page: Page, add
     question = page.locator(".ss-replace")
     open_run(page, address, "other")
     page.click("#run")
-    expect(question).to_contain_text("feed made this run: Run shows this page's own model in its place.")
+    expect(question).to_contain_text("feed made this run: Run shows the bundled model in its place.")
     page.keyboard.press("n")
     assert inspect(page)["cursor"] is None, "no key acts behind the question"
     page.keyboard.press("Escape")
     expect(question).to_be_hidden()
     assert page.evaluate("document.querySelector('.ss').unpacked().run_name") == "other"
     page.click("#run")
-    question.get_by_role("button", name="run this page's model").click()
+    question.get_by_role("button", name="run the bundled model").click()
     wait_for_status(page, "^Done")
     page.click("#run")
     wait_for_status(page, "^(Waiting|Running|Done)")
@@ -133,7 +142,7 @@ def test_a_recorded_run_without_a_video_plays_its_lanes(page: Page, address: str
     wait_for(page, "seen.time > 3.3")
     page.keyboard.press(" ")
     page.click("#run")
-    page.get_by_role("button", name="run this page's model").click()
+    page.get_by_role("button", name="run the bundled model").click()
     wait_for_status(page, "boat has no video to run")
 
 
@@ -150,7 +159,7 @@ def test_words_about_a_video_that_the_bundled_model_cannot_know_are_marked_for_g
     wait_for_status(page, "^Done")
     expect(mark).to_have_text(MARK)
     page.reload()
-    wait_for_status(page, "the earlier run|^Done")
+    wait_for(page, "seen?.video === 'boat.mp4'")
     expect(mark).to_have_text(MARK)
 
 
@@ -185,3 +194,41 @@ def test_the_playhead_and_what_is_selected_are_seen_in_forced_colours(
     assert {colour(part) for part in (".ss-head", ".ss-prob i", ".ss [aria-selected=true]")} == {highlight}
     assert highlight != colour("body")
     context.close()
+
+
+def test_the_head_of_the_page_names_and_chooses_what_is_in_focus(page: Page, address: str) -> None:
+    head, run, video = (page.locator(part) for part in (".focus", ".focus [data-part=run]", ".focus [data-part=video]"))
+    expect(run).to_contain_text("bundled model, speak 0.5, update 0.5")
+    expect(video).to_contain_text("robot-hard2 mistakes")
+    choose_in_focus(page, "moment", "0:40.5")
+    wait_for(page, "seen.time > 40 && location.search.includes('t=40.5')")
+    choose_in_focus(page, "video", "tower-hard")
+    wait_for(page, "seen.video === 'tower-hard'")
+    choose_in_focus(page, "run", "own")
+    wait_for(page, "seen.runThresholds.speak === 0.8 && seen.video === 'tower-hard'")
+    page.get_by_role("tab", name="Batch").click()
+    page.locator(".wb-run[aria-current]", has_text="own").wait_for()
+    expect(run).to_contain_text("own")
+    choose_in_focus(page, "run", "toy")
+    page.locator(".wb-run[aria-current]", has_text="toy").wait_for()
+    expect(head).to_contain_text("choose a video")
+    page.go_back()
+    page.locator(".wb-run[aria-current]", has_text="own").wait_for()
+    page.get_by_role("tab", name="Reviews").click()
+    expect(page.locator("#reviewed_run input")).to_have_value("own")
+    page.go_back()
+    page.wait_for_url("**tab=batch*")
+    for speak, name in ((0.8, "tower-hard"), (0.5, "tower-hard"), (0.5, "robot-hard")):
+        page.go_back()
+        wait_for(page, f"seen?.runThresholds?.speak === {speak} && seen.video === '{name}'")
+    wait_for(page, "seen.time > 40")
+    page.go_back()
+    wait_for(page, "Math.abs(seen.time - 9.5) < 0.1")
+    page.go_forward()
+    wait_for(page, "seen.time > 40")
+    choose_in_focus(page, "split", "val")
+    wait_for(page, "location.search.includes('split=val')")
+    page.goto(f"{address}/?tab=batch&shown=own")
+    page.locator(".wb-run[aria-current]", has_text="own").wait_for()
+    page.goto(f"{address}/?tab=batch&shown=nosuch")
+    expect(page.locator("#videos .wb-said")).to_have_text("There is no run “nosuch”; choose one of the list.")

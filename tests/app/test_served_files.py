@@ -81,9 +81,7 @@ def test_no_file_is_served_because_a_split_or_a_run_folder_names_it(
 
 def shown_video(client: PageClient, name: str) -> Any:
     """Choose a bundled video; return the value of the video component."""
-    event = client.find_event("chosen", "select")
-    data = client.run(event["id"], [None, name, 0.5, 0.5])["output"]["data"]
-    return data[1]
+    return client.choose_video(name)["output"]["data"][1]
 
 
 def test_a_video_is_served_as_a_video_whatever_its_file_is_called(client: PageClient) -> None:
@@ -98,8 +96,7 @@ def test_a_video_is_served_as_a_video_whatever_its_file_is_called(client: PageCl
 
 @pytest.mark.parametrize("number", range(6))
 def test_what_is_no_video_is_not_shown(client: PageClient, number: int) -> None:
-    event = client.find_event("chosen", "select")
-    output = client.run(event["id"], [None, f"no video {number}", 0.5, 0.5])["output"]
+    output = client.choose_video(f"no video {number}")["output"]
     assert SECRET not in json.dumps(output)
     assert "error" in output or output["data"][1] is None
 

@@ -9,7 +9,7 @@ from typing import Any, Final
 import gradio as gr
 
 from stepscope.app.batch.new_run.annotated import DRAWN_SUFFIX
-from stepscope.app.controls.widgets import LATEST, Updates, make_status_line, wire
+from stepscope.app.controls.widgets import AT_ONCE, LATEST, Updates, make_status_line, wire
 from stepscope.app.core.batch_context import BatchContext
 from stepscope.app.core.results import score_table
 from stepscope.app.formatting import format_clock
@@ -114,5 +114,11 @@ def make_split_panel(context: AppContext, batches: BatchContext, *, split: Any, 
     )
     recipes = gr.HTML(elem_id="split_recipes", padding=False)
     view = {"said": said, "videos": videos, "recipes": recipes}
+
+    def open_linked(request: gr.Request) -> Any:
+        listed, name = list(batches.listed_splits()), request.query_params.get("table")
+        return gr.Dropdown(choices=listed, value=name) if name in listed else gr.skip()
+
+    gr.on(None, open_linked, None, split, **AT_ONCE)  # when the page is loaded
     wire(partial(gr.on, [here.select, split.change]), partial(show_split, batches), split, view, **LATEST)
     in_player.wire(videos.select, partial(open_row, context, batches), split)

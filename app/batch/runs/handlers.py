@@ -62,7 +62,8 @@ def show(batches: BatchContext, selection: Selection, *, problem: str = "") -> U
     if not name or name not in batches.listed_runs(name):
         gone = replace(selection, run=None)
         rows = pack_runs(batches, gone, ("", False), ())
-        videos, _ = pack_videos(batches, gone, (), Found(), "Choose a run, or start one.")
+        why = f"There is no run “{name}”; choose one of the list." if name else "Choose a run, or start one."
+        videos, _ = pack_videos(batches, gone, (), Found(), why)
         return Updates(rows=rows, videos=videos, hits=None, corpus="", origin="", shown=_shown_run(batches, selection))
     last = batches.jobs.find(name)
     job = None if last is not None and last.state == "refused" else last  # a refused job has not changed the folder
@@ -150,14 +151,14 @@ def _read_results(folder: Path, _changed: tuple[int, ...]) -> Results:
 
 
 def enter(batches: BatchContext, selection: Selection, request: gr.Request) -> Updates:
-    """Show the chosen run, else that of the address or the newest with scores, and start polling."""
-    linked = request.query_params
-    named = next((run for run in (selection.run, linked.get("shown")) if run in batches.run_names()), None)
-    name, other = named or batches.newest_run(), selection.other or linked.get("against")
-    other = other if name and other in batches.comparable_runs(name) else ""
+    """Show the run in focus, else the newest with scores, and start polling."""
+    linked, name = request.query_params, selection.run or batches.newest_run()
+    is_known, other = name in batches.run_names(), selection.other or linked.get("against")
+    other = other if name and is_known and other in batches.comparable_runs(name) else ""
     query = selection.query or linked.get("search") or ""
-    chosen = replace(selection, run=name, other=other, query=query)
-    return Updates(show(batches, chosen), runs=name or "", other=other, query=query, timer=gr.Timer(active=True))
+    view = show(batches, replace(selection, run=name, other=other, query=query))
+    runs = name if name and is_known else ""
+    return Updates(view, runs=runs, other=other, query=query, timer=gr.Timer(active=True))
 
 
 def pick(batches: BatchContext, selection: Selection, event: gr.EventData) -> Updates:

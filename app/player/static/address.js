@@ -5,13 +5,13 @@ import { parseTime } from "./state/data.js";
 import { DECISIONS } from "./state/signals.js";
 import { runWords } from "./state/thresholds.js";
 import { eventByKey } from "./events/opinions.js";
-import { selectedEvent } from "./playback/selection.js";
+import { goToLinked, selectedEvent } from "./playback/selection.js";
 import { seek } from "./clock/playhead.js";
 import { setStatus, showTurns } from "./dom/dom.js";
 import { openTab, tabNames } from "./panels/tabs.js";
 
 const RUN_KEYS = ["video", "upload", "split", "run", "saved", "other", "above", "speak", "update", "context", "branch"];
-const TAB_KEYS = ["tab", "view", "shown", "against", "search", "beside"];
+const TAB_KEYS = ["tab", "view", "shown", "against", "search", "table", "beside"];
 const ADDRESS_KEYS = [...RUN_KEYS, "t", "event", "score", ...TAB_KEYS];
 const VIEWS = { batch: "batch_views", reviews: "review_views" }; // the tabs of a tab, by their element id
 const NO_RUN = '{"nothing"';
@@ -21,11 +21,10 @@ const isInFrame = window.parent !== window; // the address of an embedding page 
 export function receive(player, text) {
   const isNothing = Boolean(text?.startsWith(NO_RUN));
   const nothing = isNothing ? JSON.parse(text) : null;
+  player.address.nothing = nothing;
   if (nothing) player.address.chosen = nothing.place;
   player.receiver.receive(isNothing ? "" : text);
   awaitPlayer(player);
-  const box = !player.settings.hint && document.querySelector("#chosen input");
-  if (box) box.placeholder = showTurns(nothing?.name ?? player.data?.name ?? ""); // an upload is none of its choices
   updateAddress(player, true);
 }
 
@@ -50,7 +49,7 @@ function readAddress() {
 
 // The id of the open one of the tabs with an element id, whose panels have the id "tab_ID"; null before it is drawn.
 // A button may be in the menu of a narrow page.
-function openTabOf(tabs) {
+export function openTabOf(tabs) {
   const panels = [...document.querySelectorAll(`#${tabs} > [role=tabpanel]`)];
   return panels.find(({ style }) => style.display !== "none")?.id.slice("tab_".length) ?? null;
 }
@@ -74,6 +73,8 @@ function tabPlace({ address }, before) {
   const place = { ...(address.awaited ?? open) },
     { tab } = place;
   if (tab !== "batch") return place;
+  if (address.awaitedRun === inputValue("batch_runs")) address.awaitedRun = null;
+  if (address.awaitedRun) return { ...before, ...place }; // after Back
   const shown = inputValue("batch_runs") || before.shown,
     other = inputValue("other");
   address.isCompareShown ||= other !== "";
@@ -82,6 +83,7 @@ function tabPlace({ address }, before) {
     against = address.isCompareShown ? other : before.against;
   if (query) place.search = query;
   if (against) place.against = against;
+  if (place.view === "Split") place.table = inputValue("split") || before.table;
   return place;
 }
 
@@ -127,7 +129,7 @@ function keptPreview(player) {
 }
 
 // Updates the page's address, at most once a second during playback unless `isNow`. Back undoes a change of video, of
-// the page's tab, or of a run that was shown whole.
+// the page's tab, of the run in Batch or of one that was shown whole, and the choice of a moment.
 export function updateAddress(player, isNow = false) {
   if (player.settings.hint || player.address.isLeaving || player.approach) return; // of another player or page
   const now = performance.now(),
@@ -146,8 +148,11 @@ export function updateAddress(player, isNow = false) {
   const hadVideo = videoOf(before) !== null,
     isOtherVideo = hadVideo && videoOf(place) !== videoOf(before),
     isOtherRun = whole !== null && runOf(before) === whole && runOf(place) !== whole,
-    isOtherTab = (hadVideo || before.tab) && place.tab !== before.tab;
-  history[isOtherVideo || isOtherRun || isOtherTab ? "pushState" : "replaceState"](null, "", url);
+    isOtherTab = (hadVideo || before.tab) && place.tab !== before.tab,
+    isOtherShown = before.shown && place.shown && place.shown !== before.shown;
+  const isStep = isOtherVideo || isOtherRun || isOtherTab || isOtherShown || address.isStep;
+  address.isStep = false;
+  history[isStep ? "pushState" : "replaceState"](null, "", url);
 }
 
 // Shows the tabs of the address: the server opens those of the page when it starts, and after Back.
@@ -172,10 +177,17 @@ function onPopState(player) {
   const isSameBatch =
     place.tab !== "batch" ||
     (inputValue("batch_runs") === (place.shown ?? "") && (!place.against || inputValue("other") === place.against));
+  if (!isSameBatch && isSameRun && place.shown) {
+    awaitTabsOfAddress(player);
+    player.address.awaitedRun = place.shown;
+    player.trigger("open_tabs", { tab: "batch", view: place.view ?? FIRST_VIEWS.batch });
+    return player.trigger("show_run", { a: place.shown, b: place.against ?? "" });
+  }
   const isShown = isSameBatch && (isSameRun || place.tab);
   player.address.keptFor = isSameRun || !isShown ? undefined : player.data;
   if (isShown) {
     awaitTabsOfAddress(player);
+    if (isSameRun && player.data) goToPlace(player, place);
     return player.trigger("open_tabs", {
       tab: place.tab ?? "player",
       view: place.view ?? FIRST_VIEWS[place.tab] ?? null,
@@ -184,6 +196,13 @@ function onPopState(player) {
   // a page with a live session asks; if the user stays, updateAddress restores its address
   player.address.isLeaving = !document.querySelector("[data-session]");
   location.reload();
+}
+
+function goToPlace(player, { event: key, t }) {
+  const event = key && eventByKey(player, key),
+    time = parseTime(t ?? "") || 0;
+  if (event) goToLinked(player, { event, time });
+  else seek(player, time);
 }
 
 function momentLink(player) {

@@ -1,6 +1,7 @@
 // The animation loop that follows the video's clock.
 
 import { updateAddress } from "./address.js";
+import { drawFocus } from "./focus.js";
 import { GUTTER, MARGIN } from "./canvas/axis.js";
 import { followSteps, followTask, setView } from "./timeline/chart.js";
 import { clockText, frameAt, gridFrame } from "./state/data.js";
@@ -19,6 +20,7 @@ export function tick(player) {
   if (!player.element.isConnected) return player.listeners.abort();
   player.video.refresh();
   updateAddress(player);
+  drawFocus(player);
   followTask(player);
   if (player.video.isPaused) player.sleeping = setTimeout(() => tick(player), SLEEP_MS);
   else requestAnimationFrame(() => tick(player));

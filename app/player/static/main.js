@@ -2,6 +2,7 @@
 
 import { updateSound } from "./lanes/sound.js";
 import { mountAddress, awaitTabsOfAddress, receive } from "./address.js";
+import { mountFocus, receiveChoices } from "./focus.js";
 import { layout, paint, requestPaint, reveal, setView } from "./timeline/chart.js";
 import { mountCommands } from "./commands.js";
 import { mountCorrections, proposeTurn } from "./review/corrections.js";
@@ -54,7 +55,7 @@ const PARTS = [
   mountPointer,
   mountSpeech,
 ];
-const PARTS_OF_PAGE = [mountAddress, mountThresholds, mountStory, mountTour, mountRun];
+const PARTS_OF_PAGE = [mountFocus, mountAddress, mountThresholds, mountStory, mountTour, mountRun];
 
 // What the server sends besides runs, by its name in a patch.
 const PATCHES = {
@@ -62,6 +63,7 @@ const PATCHES = {
   evidence: showEvidence,
   turn: proposeTurn,
   thresholds: applyThresholds,
+  choices: receiveChoices,
 };
 
 function showEvidence(player, found) {

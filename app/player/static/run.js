@@ -6,6 +6,7 @@ import { isLinkAtStart, nameOpening, openLinkedMoment, takeLinkedEvent, takeLink
 import { layout, requestPaint, reveal, setView, updateCounts } from "./timeline/chart.js";
 import { clockText, referenceWord } from "./state/data.js";
 import { createButton, createNode, focusedInput, setStatus, showTurns } from "./dom/dom.js";
+import { followRun } from "./focus.js";
 import { showChanges } from "./panels/failure_changes.js";
 import { drawWhatIf, keepBranch } from "./panels/what_if.js";
 import { closeInspection } from "./panels/inspection.js";
@@ -52,6 +53,8 @@ function setRun(player, next, isSame) {
   settleThresholds(player);
   showChanges(player, next);
   markForeignRun(player);
+  drawIntro(player);
+  followRun(player);
   announceStudied(player);
   drawAnswer(player);
   keepBranch(player);
@@ -60,7 +63,6 @@ function setRun(player, next, isSame) {
   next.stops = findStops(next);
   for (const name of ["previousFailure", "nextFailure"])
     player.find("bar").querySelector(`[data-do=${name}]`).disabled = !canFail(next);
-  player.find("intro").textContent = showTurns(next.intro ?? "");
   if (!isSame) resetVideo(player);
   if (!AVAILABLE_SCOPES[player.review.scope](player)) player.review.scope = player.find("scope").value = "all";
   player.video.end = next.duration_s;
@@ -128,6 +130,13 @@ function markForeignRun(player) {
   if (player.settings.model_digest) document.documentElement.toggleAttribute("data-foreign-run", player.isForeignRun);
 }
 
+// Says in a line who watches what, and that it is a recording.
+function drawIntro({ data, settings, isForeignRun }) {
+  const line = settings.hint ? null : document.querySelector(".intro"),
+    isFinal = data?.intro && (isForeignRun || !settings.can_run);
+  if (line) line.textContent = showTurns(`${data?.intro ?? ""}${isFinal ? " It cannot be run again here." : ""}`);
+}
+
 // Asks, once for each run, before *Run* shows the page's model in place of another one.
 export function mountRun(player) {
   const agreed = new Set(),
@@ -140,8 +149,8 @@ export function mountRun(player) {
       model = origin.rows.find(([label]) => label === "model")?.[1] ?? "Another model";
     dialog.onclose = () => dialog.returnValue && agreed.add(run) && button.click();
     dialog.replaceChildren(
-      createNode("p", "", `${model} made this run: Run shows this page's own model in its place.`),
-      createButton("", "run this page's model", () => dialog.close("run")),
+      createNode("p", "", `${model} made this run: Run shows ${player.settings.model} in its place.`),
+      createButton("", `run ${player.settings.model}`, () => dialog.close("run")),
       createButton("", "keep this run (Esc)", () => dialog.close("")),
     );
     dialog.returnValue = "";

@@ -27,7 +27,7 @@ async function start() {
   document.title = showTurns(row ? `${row.label ?? row.id} - ${run.title}` : run.title);
   document.querySelector("#home").textContent = showTurns(run.title);
   if (row) {
-    document.querySelector("nav").hidden = Boolean(moment) || playable.length === 1;
+    document.querySelector("#videos").hidden = Boolean(moment) || playable.length === 1;
     if (moment) mountStory(document.querySelector("main"), run.story, moment);
     const opened = openVideo(playable, row, await fetchText(row.data), moment);
     status.textContent = opened.status;

@@ -4,7 +4,7 @@
 import { createButton, createNode } from "../player/dom/dom.js";
 import { mount } from "../player/main.js";
 import { calmText } from "../player/state/stops.js";
-import { clockText, countText } from "../player/state/data.js";
+import { clockText } from "../player/state/data.js";
 import { convertTheta, hasTheta } from "../player/state/policy.js";
 import { DECISIONS } from "../player/state/signals.js";
 
@@ -24,9 +24,13 @@ export function openVideo(rows, row, text, moment) {
     player = createNode("div", "", markup, { id: "player" }),
     stage = createNode("div", "", [drawVideo(row), player], { id: "stage" });
   document.querySelector("main").append(stage, drawThresholds(packed), drawTiles(packed.tiles), drawTask(packed.task));
-  if (!moment) mountChoice(rows, row);
+  if (!moment) mountNeighbours(rows, row);
 
+  const choices = rows.map(({ id, label: words, num_mistakes: count }) => ({ id, words, about: "", count })),
+    show = (found) => player.querySelector(".ss").receivePatch(JSON.stringify({ choices: found }));
   const events = {
+    list_choices: ({ part }) => show({ part, found: choices }),
+    open_focus: ({ video }) => goBy(rows, row, rows.findIndex(({ id }) => id === video) - rows.indexOf(row)),
     shown: showThresholds,
     export_run: ({ content }) => saveFile(`${row.exports}${content}`, `${row.label}-${content}`),
     step_videos: ({ by }) => goBy(rows, row, by),
@@ -127,17 +131,9 @@ function goBy(rows, row, by) {
   if (next) location.href = linkOf(next);
 }
 
-// The choice of another video: each has its own address.
-function mountChoice(rows, row) {
-  const box = document.querySelector("#chosen"),
-    at = rows.indexOf(row);
-  const options = rows.map(({ label, failures }, value) => {
-    const num = failures?.reduce((all, one) => all + one, 0);
-    return createNode("option", "", num === undefined ? label : `${label} (${countText(num, "failure")})`, { value });
-  });
-  box.append(...options);
-  box.value = at;
-  box.onchange = () => goBy(rows, row, box.value - at);
+// The way to the videos beside this one: each has its own address.
+function mountNeighbours(rows, row) {
+  const at = rows.indexOf(row);
   for (const [id, by] of Object.entries({ previous: -1, next: 1 }))
     Object.assign(document.querySelector(`#videos_${id}`), {
       disabled: !rows[at + by],

@@ -38,10 +38,10 @@ def test_the_settings_of_a_file_reach_new_runs_and_the_sliders(
     def build(context: AppContext, batches: BatchContext, reviews: Any) -> None:
         page = build_page(context, batches, reviews).get_config_file()
         sliders = {part["props"].get("elem_id"): part["props"].get("value") for part in page["components"]}
-        clip = views(opening.choose_bundled(context, None, "truck-1"))[0].clip
+        clip = views(opening.show_bundled(context, None, context.bundled_videos.find("truck-1")))[0].clip
         live = run_through(context, clip, speak_threshold=0.7)
         assert live.run is not None
-        thresholds: list[float] = list(opening.open_page(context, None, None, {"video": "truck-1"}).thresholds)
+        thresholds: list[float] = list(opening.open_page(context, None, {"video": "truck-1"}).thresholds)
         assert clip is not None
         upload = open_upload(context, clip.path).clip.clip
         rates = [clip.fps, upload and upload.fps]

@@ -9,7 +9,7 @@ from playwright.sync_api import Browser, Dialog, Page, expect
 
 from stepscope.eval.data.loading import read_split
 from stepscope.eval.runs.folder import RunFolder
-from tests.support.pages.browser import NEEDS_CHROMIUM, open_browser, serve, wait_for_status
+from tests.support.pages.browser import NEEDS_CHROMIUM, open_browser, serve, wait_until_open
 
 pytestmark = [*NEEDS_CHROMIUM, pytest.mark.slow]
 
@@ -96,7 +96,7 @@ def test_a_session_is_in_the_address_and_asks_before_its_page_ends(page: Page, a
 
     page.on("dialog", accept)
     page.goto(address)
-    wait_for_status(page, "Press Run")
+    wait_until_open(page)
     page.get_by_role("tab", name="Live").click()
     page.wait_for_url("**tab=live")
     choose_webcam(page)

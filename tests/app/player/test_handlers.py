@@ -35,12 +35,12 @@ def upload(context: AppContext, path: Path) -> tuple[Clip | None, str]:
 
 
 def test_a_bundled_video_fills_goal_steps_and_user_turns(context: AppContext) -> None:
-    clip_view, run_view, _ = views(opening.choose_bundled(context, None, "truck-2"))
+    clip_view, run_view, _ = views(opening.show_bundled(context, None, context.bundled_videos.find("truck-2")))
     assert Path(clip_view.video).read_bytes() == context.bundled_videos.clips[1].path.read_bytes()
     assert clip_view.goal == "build the toy truck"
     assert clip_view.steps == "S1: attach the wheel\nS2: put on the roof\nS3: load the block"
     assert clip_view.user_turns == "3.5: What is next?"
-    assert run_view.status.value == "truck-2, 0:06. Press Run."
+    assert run_view.status.value == ""
 
 
 def test_the_task_is_filled_in_to_the_last_digit(context: AppContext) -> None:
@@ -48,7 +48,7 @@ def test_the_task_is_filled_in_to_the_last_digit(context: AppContext) -> None:
     assert clip.sample is not None
     turn = replace(clip.sample.user_turns[0], time_s=1234.56789)
     sample = replace(clip.sample, turns=(Turn(time_s=turn.time_s, role="user", text=turn.text),), num_frames=9999)
-    view = show_clip(replace(clip, sample=sample, duration_s=5000.0), clip.path, chosen=None)
+    view = show_clip(replace(clip, sample=sample, duration_s=5000.0), clip.path)
     assert view.clip is not None
     task = read_task(view.clip, goal=view.goal, steps=view.steps, user_turns=view.user_turns)
     assert (task.goal, task.steps, task.user_turns) == (sample.goal, sample.steps, sample.user_turns)
@@ -148,15 +148,15 @@ def test_a_run_without_a_turn_stops_at_once_and_an_ended_one_disturbs_no_other(
 
 def test_a_link_opens_its_video_with_its_thresholds_and_runs_it(context: AppContext) -> None:
     link = {"video": "truck-2", "run": "123", "t": "2.5", "speak": "0.4", "update": "0.6"}
-    page = opening.open_page(context, None, "truck-1", link)
+    page = opening.open_page(context, None, link)
     clip_view, _, buttons = views(page)
-    assert (clip_view.chosen, page.thresholds) == ("truck-2", (0.4, 0.6))
+    assert (clip_view.clip and clip_view.clip.name, page.thresholds) == ("truck-2", (0.4, 0.6))
     assert Path(clip_view.video).read_bytes() == context.bundled_videos.clips[1].path.read_bytes()
     boxes = {"user_turns": clip_view.user_turns, "speak_threshold": 0.4, "update_threshold": 0.6}
     last = list(run_views(context, clip_view.clip, buttons.live, **boxes))[-1]
     assert "The link refers to a different run" in last.status.value
     assert buttons.live.run is not None
-    page = opening.open_page(context, None, "truck-1", {**link, "run": buttons.live.run.digest})
+    page = opening.open_page(context, None, {**link, "run": buttons.live.run.digest})
     live = views(page)[2].live
     last = list(run_views(context, clip_view.clip, live, **boxes))[-1]
     assert "link" not in last.status.value
@@ -170,7 +170,7 @@ def test_a_link_opens_its_video_with_its_thresholds_and_runs_it(context: AppCont
     ],
 )
 def test_a_link_that_leads_nowhere_says_so(context: AppContext, link: dict[str, str], words: str) -> None:
-    clip_view, run_view, buttons = views(opening.open_page(context, None, "truck-1", link))
+    clip_view, run_view, buttons = views(opening.open_page(context, None, link))
     assert run_view.status.value.startswith("⚠ the link cannot be opened: ")
     assert words in run_view.status.value
     assert clip_view.clip is not None

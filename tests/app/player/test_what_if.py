@@ -107,7 +107,7 @@ def test_a_link_makes_the_branch_in_another_window(context: AppContext) -> None:
     assert link is not None
     assert link == packed["place"]
     assert link["branch"] == SAYS.strip()
-    view = open_link(context, cast(Any, None), None, None, link)
+    view = open_link(context, cast(Any, None), None, link)
     opened = view.buttons.live
     assert view.buttons.stream
     task = (view.clip.goal, view.clip.steps, view.clip.user_turns)

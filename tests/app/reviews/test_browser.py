@@ -12,7 +12,7 @@ from playwright.sync_api import Browser, Page, expect
 
 from stepscope.app.cli.stepscope import EXPORTS
 from stepscope.engine.cli.program import run_program
-from tests.support.pages.browser import NEEDS_CHROMIUM, inspect, serve, wait_for_status
+from tests.support.pages.browser import NEEDS_CHROMIUM, inspect, serve, wait_for_status, wait_until_open
 from tests.support.reviews.desks import HOSTILE, ReviewedSplit, write_reviewed
 
 export = partial(run_program, EXPORTS, prog="stepscope export")
@@ -46,7 +46,7 @@ def page(browser: Browser, address: str) -> Iterator[Page]:
             window.get_by_role("button", name="Login").click()
         assert answer.value.ok == (password != "wrong")
         assert window.locator("#rooms").count() == 0 or password != "wrong"
-    wait_for_status(window, "Press Run|Upload a video")  # the page loads again by itself
+    wait_until_open(window)  # the page loads again by itself
     yield window
     window.close()
 

@@ -33,7 +33,7 @@ def test_what_is_to_be_settled_opens_in_the_player_at_its_time(
     assert (shown["name"], shown["landing"]["time"], shown["turns"], len(shown["references"])) == ("v0", 2.0, [], 5)
     assert shown["landing"]["place"] == {"of": "settle", "number": 3, "total": 3, "query": ""}
     assert shown["landing"]["opens_review"]
-    assert (clip_view.chosen, buttons.live) == ("v0", None)
+    assert (clip_view.clip and clip_view.clip.name, buttons.live) == ("v0", None)
     assert page.tabs.selected == "player"
     for number, row in enumerate(view.to_settle):  # two of them at one time
         assert handlers.find_row(view.unsettled, clicked(*row)) == number

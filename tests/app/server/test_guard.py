@@ -254,8 +254,8 @@ def test_a_body_that_is_no_upload_has_an_end() -> None:
 
 
 def test_a_session_with_a_long_name_is_refused(client: PageClient) -> None:
-    event = client.find_event("chosen", "select")
-    asked = {"fn_index": event["id"], "data": [None, "slow", 0.5, 0.5], "session_hash": "x" * 1000}
+    event = client.find_event("player", "open_focus", into="video")
+    asked = {"fn_index": event["id"], "data": [None], "session_hash": "x" * 1000}
     reply = client.http.post("/gradio_api/queue/join", json=asked)
     assert (reply.status_code, reply.json()["detail"][:21]) == (400, "The name of a session")
 
@@ -315,7 +315,7 @@ def test_an_upload_that_is_too_large_is_refused(client: PageClient) -> None:
 
 def test_a_queue_that_is_full_refuses_with_a_sentence(client: PageClient) -> None:
     begun = client.find_event("run", "click")
-    client.run(client.find_event("chosen", "select")["id"], [None, "slow", 0.5, 0.5])
+    client.choose_video("slow")
     client.run(begun["id"], client.inputs(begun, **TASK))
     streams = client.find_following(begun)
     inputs = client.inputs(streams, **TASK)

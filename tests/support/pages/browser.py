@@ -129,8 +129,23 @@ def forget(page: Page, address: str) -> None:
 def open_page(page: Page, address: str) -> None:
     """Open the page and wait until it is ready."""
     page.goto(address)
-    wait_for_status(page, "Press Run|Upload a video")
-    page.wait_for_function("document.querySelector('.ss').inspect")
+    wait_until_open(page)
+
+
+def wait_until_open(page: Page) -> None:
+    """Wait until the page shows its first video, or asks for one."""
+    page.wait_for_function("""() => {
+        const player = document.querySelector(".ss"), seen = player?.inspect?.();
+        return seen?.video || /^Press Run/.test(player?.querySelector(".ss-empty").textContent);
+    }""")
+
+
+def choose_in_focus(page: Page, part: str, words: str) -> None:
+    """Choose the first split, run, video or moment with these words in the head of the page."""
+    page.click(f".focus [data-part={part}]")
+    page.keyboard.type(words)
+    page.locator(".focus [role=option][aria-selected=true]", has_text=words).wait_for()
+    page.keyboard.press("Enter")
 
 
 def wait_for_status(page: Page, pattern: str, *, timeout_s: float = 120, status: str = STATUS) -> str:

@@ -71,6 +71,11 @@ class PageClient:
         body = {"fn_index": fn_index, "data": data, "session_hash": self.session, "event_data": event_data}
         return self.http.post("/gradio_api/queue/join", json=body)
 
+    def choose_video(self, name: str) -> dict[str, Any]:
+        """Open a bundled video as the head of the page does; return the last message of its event."""
+        event = self.find_event("player", "open_focus", into="video")
+        return self.run(event["id"], [None], event_data={"split": "test", "run": "", "video": name})
+
     def messages(self) -> list[dict[str, Any]]:
         """Return the queue's messages to this session until the stream is closed."""
         messages = []

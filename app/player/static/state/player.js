@@ -62,6 +62,8 @@ export class Player {
     // whether responses are spoken, the time up to which they were, and the audio element
     this.speech = { isOn: false, passed: null, sound: null, waiting: [] };
     this.address = new Address();
+    // the head of the page: the runs by name, and its open menu
+    this.crumbs = { box: null, runs: new Map(), open: null };
     this.outbox = new Outbox();
     this.review = newReview();
   }
@@ -128,9 +130,12 @@ class Address {
     this.linkAtStart = Object.fromEntries(new URLSearchParams(location.search));
     this.linkedEvent = this.linkAtStart.event ?? null; // null once it is shown
     this.wantsScoring = this.linkAtStart.score === "corrected"; // until it is
-    this.chosen = null; // the address of a video without a run
+    this.nothing = null; // a video without a run: its name, split and address
+    this.chosen = null; // that address, also once it has a run
+    this.isStep = false; // whether the next address is a step of the browser's history
     this.lastWriteMs = 0;
     this.awaited = null; // the page's tab and view that the server opens, until they are drawn
+    this.awaitedRun = null; // the run that Batch shows after Back, until it does
     this.isAnswered = false; // whether the server's first value was received
     this.isOpen = false; // whether it was a run, or a video without one
     this.wholeRun = null; // the run in the address that was shown last, not streaming: Back returns to it

@@ -1,0 +1,318 @@
+// The head of the page: the split, run, video and moment in focus, each with its menu.
+
+import { openTabOf, updateAddress } from "./address.js";
+import { clockText, countText } from "./state/data.js";
+import { isChosen, sentenceOf, stopText } from "./state/stops.js";
+import { createButton, createNode, setStatus } from "./dom/dom.js";
+import { goToFailure } from "./playback/selection.js";
+
+const PARTS = ["split", "run", "video", "moment"];
+const MAX_DRAWN = 100; // of a menu; typing finds the others
+const OWN_RUNS = "stepscope:own_runs"; // the latest runs that this window made, with their addresses
+const MAX_OWN = 12;
+
+function readOwnRuns() {
+  try {
+    return JSON.parse(sessionStorage[OWN_RUNS] ?? "[]");
+  } catch {
+    return [];
+  }
+}
+
+function keepOwnRun({ run, video_id: video, made_by: about, place, is_finished: isWhole, kept_run: kept }) {
+  if (kept || !isWhole || !place.run || place.run === "none") return;
+  const others = readOwnRuns().filter(({ id }) => id !== run);
+  try {
+    sessionStorage[OWN_RUNS] = JSON.stringify([{ id: run, video, about, place }, ...others].slice(0, MAX_OWN));
+  } catch {} // a browser without storage keeps none
+}
+
+// The run that was chosen in Batch and is not opened in the player yet.
+function pickedRun() {
+  const box = document.querySelector("#batch_runs :is(input, textarea)"),
+    entered = document.querySelector("#batch_runs")?.dataset.entered;
+  return box && box.value !== (entered ?? "") ? box.value : "";
+}
+
+// What is in focus: on Batch the run that it shows, else the player's, unless one was chosen since.
+export function findFocus(player) {
+  const { data } = player,
+    { nothing } = player.address,
+    inBatch = openTabOf("rooms") === "batch" && document.querySelector("#batch_runs :is(input, textarea)")?.value,
+    own = data?.kept_run ?? "",
+    run = inBatch || pickedRun() || own,
+    known = player.crumbs.runs.get(run);
+  const isOwn = run === own;
+  return {
+    run,
+    isOwn,
+    split: (isOwn ? (data ?? nothing)?.split : known?.split) ?? "",
+    about: isOwn ? data?.made_by : known?.about,
+    video: data?.video_id ?? nothing?.name ?? null,
+  };
+}
+
+// The run that Batch shows when it is entered: that of a link at first, else the one in focus.
+function runToShow({ data, address }) {
+  const isFirst = !document.querySelector("#batch_runs")?.dataset.entered;
+  return (isFirst && address.linkAtStart.shown) || pickedRun() || data?.kept_run || "";
+}
+
+// The texts of the parts: what is named, and what is said about it.
+function describe(player) {
+  const { data } = player,
+    { run, isOwn, split, about, video } = findFocus(player),
+    name = data?.name ?? player.address.nothing?.name;
+  const beside = data?.other && ` beside ${data.other.letter} ${data.other.run_name}`,
+    ownRun = !data || data.isReferenceAlone ? "no run" : run || data.branch?.name || "this page's run",
+    letter = data?.letter ? `${data.letter} ` : "",
+    stop = isOwn && player.stopIndex !== null ? data?.stops?.[player.stopIndex] : null;
+  const mistakes = data?.is_judged && isOwn ? countText(data.mistakes.length, "mistake") : "";
+  if (!data && !player.address.nothing) return { split: [""], run: [""], video: [""], moment: [""] };
+  return {
+    split: [split || (video && !run ? "uploads" : "its own split"), ""],
+    run: isOwn ? [`${letter}${ownRun}${beside ?? ""}`, ownRun === "no run" ? "" : about] : [run, about],
+    video: isOwn && name ? [name, mistakes] : ["choose a video", ""],
+    moment:
+      !isOwn || !data ? ["", ""] : stop ? [clockText(stop.time), sentenceOf(player, stop)] : [momentOf(player), ""],
+  };
+}
+
+const momentOf = ({ video, stopIndex }) => (stopIndex === null ? clockText(Math.floor(video.time), 0) : "");
+
+// Draws the parts again if their texts or the tab of the page have changed.
+export function drawFocus(player) {
+  const { crumbs: focus } = player,
+    tab = openTabOf("rooms");
+  if (!focus.box) return;
+  openPicked(player, tab);
+  const texts = describe(player),
+    drawn = JSON.stringify(texts);
+  if (drawn === focus.drawn) return;
+  focus.drawn = drawn;
+  askForRun(player);
+  for (const part of PARTS) {
+    const [name, about] = texts[part],
+      button = focus.parts[part];
+    button.parentElement.hidden = !name;
+    button.replaceChildren(createNode("b", "", name), about ? createNode("span", "", about) : "");
+    button.title = about ? `${name}: ${about}` : name;
+    if (button.ariaHasPopup) button.ariaLabel = `${part}: ${button.title}. Choose another one`;
+  }
+}
+
+// Opens the run that was chosen in Batch when the player is shown, at the same moment of the same video if it has it.
+function openPicked(player, tab) {
+  const { crumbs: focus } = player,
+    isEntered = tab === "player" && focus.tab && focus.tab !== "player",
+    run = isEntered && !player.receiver.run ? pickedRun() : "";
+  focus.tab = tab;
+  if (run) openFocus(player, { run, video: player.data?.video_id, at: player.video.time });
+}
+
+function openFocus(player, { split, run, video, at }) {
+  player.trigger("open_focus", { split: split ?? "", run: run ?? "", video: video ?? "", at: at ?? null });
+}
+
+// A run that Batch shows is known once the runs were listed.
+function askForRun(player) {
+  const { run, isOwn } = findFocus(player);
+  if (isOwn || !run || player.crumbs.asked === run || player.crumbs.runs.has(run)) return;
+  player.crumbs.asked = run;
+  player.trigger("list_choices", { part: "run", split: "", run: "" });
+}
+
+// Receives the entries of a menu.
+export function receiveChoices(player, { part, found }) {
+  const { crumbs: focus } = player;
+  if (part === "run") focus.runs = new Map(found.map((one) => [one.id, one]));
+  focus.drawn = "";
+  if (focus.open === part) {
+    focus.found = part === "run" ? [...listOwnRuns(player), ...found] : found;
+    drawChoices(player);
+  }
+  drawFocus(player);
+}
+
+function listOwnRuns({ data }) {
+  const own = readOwnRuns().filter(({ video }) => video === data?.video_id);
+  return own.map((one) => ({ ...one, words: "this page's run" }));
+}
+
+function listMoments(player) {
+  const { stops = [] } = player.data;
+  return stops.flatMap((stop, number) =>
+    isChosen(player, stop)
+      ? [
+          {
+            id: number,
+            words: clockText(stop.time),
+            about: sentenceOf(player, stop),
+            isCurrent: isCurrent(player, number),
+          },
+        ]
+      : [],
+  );
+}
+
+function isCurrent({ stopIndex, data }, number) {
+  const mistake = data.stops[stopIndex ?? -1]?.mistake;
+  return number === stopIndex || (mistake !== undefined && data.stops[number].mistake === mistake);
+}
+
+function openMenu(player, part) {
+  const { crumbs: focus } = player,
+    { split, run } = findFocus(player);
+  Object.assign(focus, { open: part, found: null, at: 0 });
+  focus.words.value = "";
+  focus.parts[part].parentElement.append(focus.menu);
+  focus.parts[part].ariaExpanded = true;
+  focus.menu.hidden = false;
+  focus.words.placeholder = `type to find a ${part}`;
+  focus.words.focus({ preventScroll: true });
+  drawChoices(player);
+  if (part === "moment") receiveChoices(player, { part, found: listMoments(player) });
+  else player.trigger("list_choices", { part, split, run });
+}
+
+function closeMenu({ crumbs: focus }, isFocused = true) {
+  if (!focus.open) return;
+  const button = focus.parts[focus.open];
+  focus.open = null;
+  focus.menu.hidden = true;
+  button.ariaExpanded = false;
+  if (isFocused) button.focus({ preventScroll: true });
+}
+
+// The entries with all typed words; the chosen one is under the keys.
+function drawChoices(player) {
+  const { crumbs: focus } = player,
+    terms = focus.words.value.toLowerCase().split(/\s+/),
+    isFound = ({ words, about }) => terms.every((term) => `${words} ${about}`.toLowerCase().includes(term));
+  const found = (focus.found ?? []).filter(isFound),
+    now = findFocus(player)[focus.open],
+    isNow = (one) => one.isCurrent || (!one.place && one.id === now);
+  if (!focus.words.value && focus.at === 0) focus.at = Math.max(0, found.findIndex(isNow));
+  focus.at = Math.max(0, Math.min(focus.at, Math.min(found.length, MAX_DRAWN) - 1));
+  focus.shown = found.slice(0, MAX_DRAWN);
+  const options = focus.shown.map((one, number) => {
+    const count = typeof one.count === "number" && countText(one.count, "mistake"),
+      option = createNode("li", "", [createNode("b", "", one.words), createNode("span", "", one.about || count || "")]);
+    Object.assign(option, { id: `focus_${number}`, role: "option", ariaSelected: number === focus.at });
+    if (isNow(one)) option.ariaCurrent = "true";
+    option.onclick = () => choose(player, one);
+    return option;
+  });
+  const rest = found.length - focus.shown.length,
+    note = !focus.found
+      ? "Loading…"
+      : rest > 0
+        ? `and ${rest} more: type to find them`
+        : found.length
+          ? ""
+          : "None found";
+  focus.list.replaceChildren(...options);
+  focus.note.textContent = note;
+  focus.words.setAttribute("aria-activedescendant", options.length ? `focus_${focus.at}` : "");
+  options[focus.at]?.scrollIntoView({ block: "nearest" });
+}
+
+function choose(player, one) {
+  const part = player.crumbs.open,
+    { split, run, video } = findFocus(player),
+    isElsewhere = ["batch", "reviews"].includes(openTabOf("rooms")),
+    at = player.data?.times.length ? player.video.time : null;
+  closeMenu(player);
+  if (part === "moment") return goToMoment(player, one.id);
+  if (one.place) return location.assign(`?${new URLSearchParams({ ...one.place, t: at?.toFixed(1) ?? "0" })}`);
+  const chosen = part === "split" ? one.run : part === "run" ? one.id : run;
+  if (part !== "video" && isElsewhere && chosen) return showRun(player, chosen);
+  if (part === "split") return openFocus(player, { split: one.id, run: chosen });
+  if (part === "run") return openFocus(player, { split: one.split, run: chosen, video, at });
+  openFocus(player, { split, run, video: one.id });
+}
+
+// Shows a run in Batch, and if they are open in Reviews.
+function showRun(player, run) {
+  player.trigger("show_run", { a: run, b: "" });
+  if (openTabOf("rooms") === "reviews") player.trigger("review_run", { run });
+}
+
+// Goes to a mistake, as a step of the browser's history.
+function goToMoment(player, number) {
+  if (openTabOf("rooms") !== "player") player.trigger("open_tabs", { tab: "player", view: null });
+  goToFailure(player, number);
+  setStatus(player, stopText(player, player.data.stops[number]), true);
+  player.address.isStep = true;
+  updateAddress(player, true);
+}
+
+function onKey(player, event) {
+  const { crumbs: focus } = player,
+    by = { ArrowDown: 1, ArrowUp: -1, PageDown: 10, PageUp: -10 }[event.key];
+  if (event.isComposing || !focus.open) return;
+  if (event.key === "Enter" && focus.shown[focus.at]) choose(player, focus.shown[focus.at]);
+  else if (event.key === "Escape") closeMenu(player);
+  else if (by) {
+    focus.at += by;
+    drawChoices(player);
+  } else return;
+  event.preventDefault();
+  event.stopPropagation();
+}
+
+// Keeps a run that this window made, for the menu of runs.
+export function followRun(player) {
+  if (!player.crumbs.box) return;
+  const box = document.querySelector("#batch_runs"),
+    now = box?.querySelector("input, textarea")?.value;
+  if (player.data && box) box.dataset.entered = now ?? "";
+  if (player.data && player.settings.can_run) keepOwnRun(player.data);
+  player.crumbs.drawn = "";
+  drawFocus(player);
+}
+
+export function mountFocus(player) {
+  const { crumbs: focus } = player,
+    box = document.querySelector(".focus"),
+    menus = player.settings.can_run ? PARTS : ["video", "moment"];
+  if (!box) return;
+  Object.assign(focus, { box, parts: {} });
+  const toggle = (part) => () =>
+    focus.open === part ? closeMenu(player) : (closeMenu(player), openMenu(player, part));
+  const list = PARTS.map((part) => {
+    const button = menus.includes(part) ? createButton("", "", toggle(part)) : createNode("span");
+    if (menus.includes(part)) Object.assign(button, { ariaHasPopup: "listbox", ariaExpanded: false });
+    button.dataset.part = part;
+    focus.parts[part] = button;
+    return createNode("li", "", button);
+  });
+  focus.words = createNode("input", "", "", {
+    type: "search",
+    autocomplete: "off",
+    role: "combobox",
+    ariaExpanded: true,
+  });
+  focus.words.ariaLabel = "Find";
+  focus.words.setAttribute("aria-controls", "focus_list");
+  focus.list = createNode("ul", "", "", { id: "focus_list", role: "listbox", ariaLabel: "Choices" });
+  focus.note = createNode("p", "", "", { role: "status" });
+  focus.menu = createNode("div", "focus-menu", [focus.words, focus.list, focus.note], { hidden: true });
+  focus.words.oninput = () => {
+    focus.at = 0;
+    drawChoices(player);
+  };
+  box.replaceChildren(createNode("ol", "", list));
+  player.listen(box, "keydown", (event) => onKey(player, event));
+  player.listen(document, "pointerdown", ({ target }) => {
+    if (focus.open && !focus.parts[focus.open].parentElement.contains(target)) closeMenu(player, false);
+  });
+  player.listen(box, "focusout", ({ relatedTarget }) => {
+    if (relatedTarget && !box.contains(relatedTarget)) closeMenu(player, false);
+  });
+  player.root.focused = () => findFocus(player);
+  player.root.chooseRun = (run) =>
+    run && run !== findFocus(player).run && player.trigger("show_run", { a: run, b: "" });
+  player.root.runToShow = () => runToShow(player);
+  drawFocus(player);
+}

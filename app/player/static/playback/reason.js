@@ -5,7 +5,7 @@ import { createButton, createNode, setStatus } from "../dom/dom.js";
 import { drawPatches, evidenceAt, evidenceButton, evidenceParts } from "./evidence.js";
 import { goToFailure } from "./selection.js";
 import { showsReason } from "../events/opinions.js";
-import { stopText } from "../state/stops.js";
+import { canFail, stopText } from "../state/stops.js";
 import { clockText, countText, LOW_SIMILARITY, ROOT_SIGN, STOP_SIGNS, timeOf } from "../state/data.js";
 import { requestPaint } from "../timeline/chart.js";
 
@@ -76,9 +76,11 @@ function rootButton(player, number) {
 
 // Whether the first mistake is one of the compared run, too; "" where that is not known.
 function otherPart(data, { frame }) {
-  const { roots, letter } = data.other ?? {},
-    isNear = (one) => Math.abs(timeOf(data.other, one.frame) - timeOf(data, frame)) <= LATE_S;
-  return roots ? createNode("b", "", roots.some(isNear) ? `also in ${letter}` : `not in ${letter}`) : "";
+  const { other } = data,
+    isKnown = other && canFail(other) && (other.roots || !other.failures.length),
+    isNear = (one) => Math.abs(timeOf(other, one.frame) - timeOf(data, frame)) <= LATE_S;
+  if (!isKnown) return "";
+  return createNode("b", "", other.roots?.some(isNear) ? `also in ${other.letter}` : `not in ${other.letter}`);
 }
 
 // The button that searches for the first mistakes of a class in the run; null where there is no search.

@@ -113,7 +113,7 @@ class SearchBoxes(NamedTuple):
 
 def make_search_boxes() -> SearchBoxes:
     """Lay out the search in a row."""
-    hint = "Search: words, failure:missed, cause:swap, delay>2, -word … then Enter"
+    hint = "Search: words, failure:missed"
     bare: dict[str, Any] = {"container": False, "show_label": False, "min_width": 110}
     with gr.Row(elem_id="search_row"):
         return SearchBoxes(

@@ -230,5 +230,6 @@ def test_the_head_of_the_page_names_and_chooses_what_is_in_focus(page: Page, add
     wait_for(page, "location.search.includes('split=val')")
     page.goto(f"{address}/?tab=batch&shown=own")
     page.locator(".wb-run[aria-current]", has_text="own").wait_for()
+    wait_for(page, "seen?.video && location.search.includes('tab=batch&shown=own')")
     page.goto(f"{address}/?tab=batch&shown=nosuch")
     expect(page.locator("#videos .wb-said")).to_have_text("There is no run “nosuch”; choose one of the list.")

@@ -165,7 +165,7 @@ export function awaitTabsOfAddress(player) {
 // A moment that was opened from another tab is shown in the player's, which the server opens with it.
 function awaitPlayer({ address, data }) {
   if (address.isAnswered && data && data.landing.time !== null) address.awaited = {};
-  address.isAnswered = true;
+  address.isAnswered = address.isOpen;
 }
 
 // Shows the place of the address after Back or Forward: another video or run needs a new page; a tab does not, and

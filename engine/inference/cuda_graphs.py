@@ -208,7 +208,7 @@ class CudaGraphRunner:
         needs_decisions = any(request.decision_positions for request in requests)
         if needs_decisions and not reads_decisions(model, readout_spec):
             return None
-        if any(slot.length + length > self.cache_pool.capacity for slot, length in zip(slots, lengths, strict=True)):
+        if any(stream.start + len(stream.ids) > self.cache_pool.capacity for stream in streams):
             return None  # branches find no room behind the context
         shape = pick_bucket(
             lengths,

@@ -24,6 +24,9 @@ class KVCachePool:
     def __init__(self, model: VisionLanguageModel, *, num_slots: int, capacity: int) -> None:
         text = model.text_model
         self.num_slots, self.capacity = num_slots, capacity
+        own = model.place((0,), 0)
+        self.num_axes = 0 if own is None else len(own[0])
+        """Axes of the rotary positions of a model that has its own; 0 where they are the places in the cache."""
         self._free = list(range(num_slots))
 
         def buffers() -> list[Tensor]:

@@ -24,7 +24,7 @@ question of 2 tokens behind the second token, slot 0 feeds 5: the last two have 
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import chain
+from itertools import accumulate, chain
 from typing import Final
 
 import torch
@@ -65,27 +65,31 @@ class BucketShape:
     has_branches: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@dataclass(slots=True, kw_only=True, eq=False)  # one that is frozen takes twice as long to make
 class StreamTokens:
-    """The tokens of one stream in a pass: ``num_kept`` of its own, which its cache keeps, then those of its branches.
-
-    A token sees the keys before ``seen`` and those from ``firsts`` up to itself, by places in the slot.
-    """
+    """The tokens of one stream in a pass: ``num_kept`` of its own, which its cache keeps, then those of branches."""
 
     cache: SlotKVCache
+    start: int
+    """Tokens of the cache before the pass."""
     ids: list[int]
     is_image: list[int]
     """1 at the features of a frame, in place of an id."""
     features: list[Tensor]
     positions: list[list[int]]
     """Rotary positions on each axis."""
-    seen: list[int]
-    firsts: list[int]
     num_kept: int
-    ends: list[int]
+    ends: Sequence[int]
     """The position after each token that is kept, for a model that has its own positions."""
-    branch_ends: list[int]
-    """The last token of each branch."""
+    branches: list[tuple[int, int]]
+    """For each branch the tokens of the slot that it sees, and its own."""
+
+    @property
+    def branch_ends(self) -> list[int]:
+        """The last token of each branch."""
+        if not self.branches:
+            return []
+        return [end - 1 for end in accumulate((count for _, count in self.branches), initial=self.num_kept)][1:]
 
 
 def list_tokens(
@@ -103,33 +107,32 @@ def list_tokens(
             count = len(features[-1])
             ids += [*opening, *[0] * count, *closing]
             is_image += [*[0] * len(opening), *[1] * count, *[0] * len(closing)]
-    start, num_kept = cache.length, len(ids)
-    place = model.place(pieces, cache.next_position)
-    ends = [] if place is None else place[1]
-    positions = [list(range(start, start + num_kept))] if place is None else place[0].tolist()
-    seen, firsts = list(range(start + 1, start + num_kept + 1)), list(range(start, start + num_kept))
-    branch_ends = list[int]()
+    start, num_kept, num_axes = cache.length, len(ids), cache.pool.num_axes
+    at = cache.position_at(start)
+    ends: Sequence[int]
+    place = model.place(pieces, at) if features else None
+    if place is None:  # of a text, all axes are the same
+        positions = [list(range(at, at + num_kept)) for _ in range(max(num_axes, 1))]
+        ends = range(at + 1, at + num_kept + 1) if num_axes else ()
+    else:
+        positions, ends = place[0].tolist(), place[1]
     for branch in branches:
         behind, count = start + branch.position + 1, len(branch.ids)
-        own = model.place(branch.ids, ends[branch.position] if ends else behind)
-        added = [list(range(behind, behind + count))] if own is None else own[0].tolist()
-        positions = [[*axis, *new] for axis, new in zip(positions, added, strict=True)]
-        seen += [behind] * count
-        firsts += [start + len(ids)] * count
+        at = ends[branch.position] if ends else behind
+        for axis in positions:
+            axis += range(at, at + count)
         ids += branch.ids
         is_image += [0] * count
-        branch_ends.append(len(ids) - 1)
     return StreamTokens(
         cache=cache,
+        start=start,
         ids=ids,
         is_image=is_image,
         features=features,
         positions=positions,
-        seen=seen,
-        firsts=firsts,
         num_kept=num_kept,
         ends=ends,
-        branch_ends=branch_ends,
+        branches=[(start + branch.position + 1, len(branch.ids)) for branch in branches],
     )
 
 
@@ -253,8 +256,7 @@ class StaticStep:
         self.logits: list[Tensor] = []
         """Those of the last call that was not a replay ``[N, V]``, for each row of tokens."""
         n, device = shape.num_tokens, model.device
-        own = model.place((0,), 0)
-        self._num_axes = len(own[0]) if own else 1
+        self._num_axes = max(pool.num_axes, 1)
         num_indexes = (_NUM_ROWS + self._num_axes) * n + shape.num_slots * shape.query_len
         self._indexes = torch.zeros(num_indexes, dtype=torch.long, device=device)
         self._features = torch.zeros(n, model.feature_dim, dtype=model.dtype, device=device)
@@ -271,24 +273,31 @@ class StaticStep:
         unpack_index = [0] * (self.shape.num_slots * query_len)
         num_features = 0
         for stream in streams:
-            first, length, cache = len(ids), len(stream.ids), stream.cache
-            row, query = cache.slot * self.pool.capacity + cache.length, cache.slot * query_len
+            first, length, start, slot = len(ids), len(stream.ids), stream.start, stream.cache.slot
+            row, query = slot * self.pool.capacity + start, slot * query_len
             ids += stream.ids
             is_image += stream.is_image
-            for flag in stream.is_image:
-                image_at.append(num_features * flag)
-                num_features += flag
-            places += range(cache.length, cache.length + length)
-            seen += stream.seen
-            firsts += stream.firsts
+            image_at += [0] * length
+            for token in range(first, first + length) if stream.features else ():
+                image_at[token] = num_features * is_image[token]
+                num_features += is_image[token]
+            places += range(start, start + length)
+            if self.shape.has_branches:
+                end = start + stream.num_kept
+                seen += range(start + 1, end + 1)
+                firsts += range(start, end)
+                for behind, count in stream.branches:
+                    seen += [behind] * count
+                    firsts += [end] * count
+                    end += count
             slot_mapping += range(row, row + length)
             pack_index += range(query, query + length)
             for axis, own in zip(positions, stream.positions, strict=True):
                 axis += own
             unpack_index[query : query + length] = range(first, len(ids))
-        padding = [0] * (n - len(ids))
-        for values in rows:
-            values += padding if values is not slot_mapping else [self.pool.padding_row] * len(padding)
+        slot_mapping += [self.pool.padding_row] * (n - len(ids))
+        for row_values in rows:
+            row_values += [0] * (n - len(row_values))
         pinned = torch.tensor([*chain(*rows), *unpack_index], pin_memory=self._indexes.is_cuda)
         self._indexes.copy_(pinned, non_blocking=True)
         if num_features:

@@ -93,18 +93,18 @@ def make_batch_tab(
                 with make_tab("Scores"):
                     make_slice_panel(context, batches, selection=selection)
                     corpus = gr.HTML(elem_id="corpus", padding=False)
-                with make_tab("Ask"):
-                    make_ask_panel(context, batches, reviews, runs=runs, in_player=in_player)
+                with make_tab("Compare") as tab:
+                    make_compare_panel(context, batches, here=tab, batch=shown, **of_run)
                 with make_tab("Charts") as tab:
                     charts = make_charts_panel(batches, runs=runs, shown=shown, here=tab)
                 with make_tab("Thresholds") as tab:
                     sliders = {"speak": form.entries.speak, "update": form.entries.update}
                     used: Any = {"sliders": sliders, "player": in_player.view, "devices": form.entries.devices}
                     make_sweep_panel(context, batches, runs=runs, shown=shown, here=tab, **used)
+                with make_tab("Ask"):
+                    make_ask_panel(context, batches, reviews, runs=runs, in_player=in_player)
                 with make_tab("Protocols") as tab:
                     make_protocols_panel(context, batches, here=tab, batch=shown, **of_run)
-                with make_tab("Compare") as tab:
-                    make_compare_panel(context, batches, here=tab, batch=shown, **of_run)
                 with make_tab("Leaderboard") as tab:
                     opened = make_leaderboard_panel(context, batches, runs=runs, views=views, here=tab)
                 with make_tab("Over time", tab_id="Runs") as tab:

@@ -107,7 +107,7 @@ def test_back_after_other_thresholds_shows_the_earlier_run_and_forward_the_later
 def test_a_run_that_is_opened_is_not_compared_with_the_one_before(page: Page, address: str) -> None:
     page.goto(f"{address}/?video=robot-hard&tab=batch&shown=own")
     wait_for(page, "seen?.video === 'robot-hard'")
-    expect(page.locator("#origin")).to_contain_text("run own")
+    expect(page.locator(".focus [data-part=run]")).to_contain_text("own")
     page.get_by_role("button", name="robot-hard", exact=True).click()
     wait_for(page, "seen.runThresholds.speak === 0.8")
     assert page.locator(".ss-changes").is_hidden()

@@ -172,7 +172,7 @@ def click_chart(page: Page, chart: str, x: float, y: float) -> None:
 
 def test_points_of_charts_filter_videos_and_set_thresholds(page: Page) -> None:
     choose(page, "late")
-    page.wait_for_function("/run late · split other/.test(document.querySelector('#origin').textContent)")
+    page.wait_for_function("/other.json/.test(document.querySelector('#origin').textContent)")
     page.get_by_role("tab", name="Charts").click()
     page.wait_for_selector("#chart_failures .point")
     kinds: list[int] = page.evaluate("document.querySelector('#chart_failures .ss-chart').data[0].x")

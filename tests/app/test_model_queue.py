@@ -39,11 +39,11 @@ def test_no_event_of_the_queue_follows_another_event_without_a_condition(page: g
     assert [function.name for function in following if not function.trigger_only_on_success] == []
 
 
-@pytest.mark.parametrize(("shown", "number"), [("desk_status", 3), ("assign_said", 3)])
+@pytest.mark.parametrize(("shown", "number"), [("desk_status", 4), ("assign_said", 3)])
 def test_views_of_reviews_come_in_the_order_of_their_events(page: gr.Blocks, shown: str, number: int) -> None:
     events = [function for function in page.fns.values() if any(output.elem_id == shown for output in function.outputs)]
     assert {(function.concurrency_id, function.concurrency_limit) for function in events} == {("reviews", 1)}
-    assert len(events) == number, "an opened tab, a changed input, and an import or an assignment"
+    assert len(events) == number, "an opened tab, a changed input, an import or an assignment, and the run in focus"
 
 
 @pytest.mark.parametrize(

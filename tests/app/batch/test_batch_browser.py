@@ -145,7 +145,9 @@ def test_a_question_is_answered_with_a_link_into_the_player_or_cancelled(page: P
     page.get_by_label("Ask about this run").fill("What is late?")
     page.click("#start_ask_run")
     page.get_by_role("link", name="here").click()
-    wait_for_status(page, "^v0 in the run late, .* at 0:0")
+    expect(page.locator(".focus [data-part=run]")).to_contain_text("late")
+    wait_for_player = "document.querySelector('.ss').inspect?.()?.video === 'v0' && location.search.includes('saved=late')"
+    page.wait_for_function(wait_for_player)
     assert page.evaluate("window.hacked") is None
 
 

@@ -44,9 +44,10 @@ ENTER_JS: Final = """(run, ...others) => {
 """Script: the run in focus, or of the address, is an input."""
 FOLD_FORM_JS: Final = """(name) => {
     document.querySelector('#batch_runs').dataset.entered = name ?? '';
-    document.dispatchEvent(new CustomEvent('stepscope:studied', {detail: {new_run: name ? 'folded' : 'open'}}));
+    document.dispatchEvent(new CustomEvent('stepscope:studied', {detail: {
+        new_run: name || document.querySelector('.wb-run') ? 'folded' : 'open'}}));
 }"""
-"""Script: the form is open without a run to show; the player keeps its own run until another one is chosen."""
+"""Script: the form is open without a run; the player keeps its own run until another one is chosen."""
 STARTED_JS: Final = """(problem) => {
     if (!problem) document.querySelector('#new_run_fold [aria-expanded=true]')?.click();
 }"""

@@ -253,16 +253,16 @@ def send_file(write: Callable[[Path], Path]) -> Generator[Any]:
 
 
 _FOLD_JS: Final = """
-const name = '%s', root = document.documentElement, button = element.querySelector('button');
+const name = '%s', isKept = %s, root = document.documentElement, button = element.querySelector('button');
 let kept = '';
-try { kept = localStorage['stepscope:' + name] ?? ''; } catch {}
+try { kept = (isKept && localStorage['stepscope:' + name]) || ''; } catch {}
 const show = (state) => {
     root.dataset[name] = state;
     button.setAttribute('aria-expanded', state === 'open');
 };
 const choose = (state) => {
     kept = state;
-    try { localStorage['stepscope:' + name] = state; } catch {}
+    try { if (isKept) localStorage['stepscope:' + name] = state; } catch {}
     show(state);
 };
 button.addEventListener('click', () => choose(root.dataset[name] === 'open' ? 'folded' : 'open'));
@@ -274,17 +274,17 @@ show(kept || 'folded');
 """
 
 
-def make_fold(name: str, label: str) -> gr.HTML:
+def make_fold(name: str, label: str, *, is_kept: bool = True) -> gr.HTML:
     """Return the button that folds and unfolds the part with the element id ``name``.
 
     The root element has the state in ``data-NAME``, ``open`` or ``folded``, for the style sheet. The event
     ``stepscope:unfold`` opens the part of its ``detail``; ``stepscope:studied`` sets the states of its ``detail`` as
-    long as the user has chosen none.
+    long as the user has chosen none. Other windows, and later ones, start with the choice if it ``is_kept``.
     """
     attributes = f'type="button" class="fold" aria-expanded="false" aria-controls="{name}"'
     return gr.HTML(
         html_template=f"<button {attributes}>{label}</button>",
-        js_on_load=_FOLD_JS % name,
+        js_on_load=_FOLD_JS % (name, str(is_kept).lower()),
         apply_default_css=False,
         elem_id=f"{name}_fold",
         elem_classes="fold-box",

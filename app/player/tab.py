@@ -94,10 +94,10 @@ def make_player_tab(
         gr.HTML(html_template='<p class="intro"></p>', apply_default_css=False, elem_id="intro", padding=False)
         status = widgets.make_status_line("status")
         if context.remote is None:
-            widgets.make_fold("ask", "Ask")
+            widgets.make_fold("ask", "Ask", is_kept=False)  # its letters would be no keys in the next window
     with gr.Row():
         with gr.Column(scale=3, min_width=200, elem_classes="setup", elem_id="form"):
-            upload = gr.File(label="or upload a video", height=120, elem_id="upload")
+            upload = gr.File(label="Upload a video", height=120, elem_id="upload")
             uploads = gr.Column(min_width=180)
             goal = gr.Textbox(label="Goal", placeholder=GOAL_HINT, elem_id="goal")
             steps = gr.Textbox(label="Steps, one per line", placeholder=STEPS_HINT, lines=4, elem_id="steps")

@@ -39,7 +39,7 @@ _CONDITIONS: Final = {
     "frames half an interval later": "its frames were half an interval later",
 }
 """The condition of each experiment of ``eval.diagnosis.experiments`` in a sentence."""
-_NOT_EXPLAINED: Final = "Not explained yet: on the page, Explain below the scores finds out why."
+_NOT_EXPLAINED: Final = "Not explained yet: Explain, below the scores of a page, finds out why."
 _NO_PROOF: Final = (
     "It does not prove what the model saw: recency, the picture difference and random weights rank pictures alike."
 )

@@ -19,7 +19,7 @@ from stepscope.app.batch.selection import Found, Selection, find, make_filter
 from stepscope.app.controls.widgets import Updates, read_event
 from stepscope.app.core.batch_context import BatchContext
 from stepscope.app.core.job_queue import Job
-from stepscope.app.core.results import VideoFilter, choose_rows, draw_corpus
+from stepscope.app.core.results import choose_rows, draw_corpus
 from stepscope.app.formatting import as_sentence
 from stepscope.app.player import opening
 from stepscope.app.player.views import PlayerView
@@ -64,7 +64,7 @@ def show(batches: BatchContext, selection: Selection, *, problem: str = "") -> U
         rows = pack_runs(batches, gone, ("", False), ())
         why = f"There is no run “{name}”; choose one of the list." if name else "Choose a run, or start one."
         videos, _ = pack_videos(batches, gone, (), Found(), why)
-        return Updates(rows=rows, videos=videos, hits=None, corpus="", origin="", shown=_shown_run(batches, selection))
+        return Updates(rows=rows, videos=videos, hits=None, corpus="", origin="", shown=_shown_run(batches, gone))
     last = batches.jobs.find(name)
     job = None if last is not None and last.state == "refused" else last  # a refused job has not changed the folder
     results = _results(batches, name, job)
@@ -197,7 +197,7 @@ def step_video(
 ) -> PlayerView:
     """Show the next (1) or previous (-1) video of the player's run at its worst moment.
 
-    The ``selection`` is that of the table; a run that is not shown there has all videos, as in its split.
+    The ``selection`` is that of the table; a run that is not shown there has all videos, as the table would list them.
     """
     run = live.run if live is not None else None
     shown = run.name or run.kept_as if run is not None else ""
@@ -207,7 +207,7 @@ def step_video(
         rows = read_results(batches.folder(shown)).rows or batches.recorded_rows(shown)
     except (ValueError, OSError) as error:
         return opening.refuse(error)
-    listed = choose_rows(rows, make_filter(batches, selection) if shown == selection.run else VideoFilter(""))
+    listed = choose_rows(rows, make_filter(batches, selection if shown == selection.run else Selection(run=shown)))
     ids = [str(row["video_id"]) for row in listed if row["error"] in ("", *UNSCORED)]
     at = ids.index(run.clip.name) + by if run.clip.name in ids else 0
     if not 0 <= at < len(ids):

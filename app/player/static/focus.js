@@ -215,6 +215,9 @@ function drawChoices(player) {
   focus.note.textContent = note;
   focus.words.setAttribute("aria-activedescendant", options.length ? `focus_${focus.at}` : "");
   options[focus.at]?.scrollIntoView({ block: "nearest" });
+  focus.menu.style.translate = ""; // below its part, unless the window ends before
+  const beyond = focus.menu.getBoundingClientRect().right + 8 - document.documentElement.clientWidth;
+  if (beyond > 0) focus.menu.style.translate = `${-beyond}px`;
 }
 
 function choose(player, one) {
@@ -250,8 +253,9 @@ function goToMoment(player, number) {
 function onKey(player, event) {
   const { crumbs: focus } = player,
     by = { ArrowDown: 1, ArrowUp: -1, PageDown: 10, PageUp: -10 }[event.key];
-  if (event.isComposing || !focus.open) return;
-  if (event.key === "Enter" && focus.shown[focus.at]) choose(player, focus.shown[focus.at]);
+  if (event.isComposing || (!focus.open && event.key !== "ArrowDown")) return;
+  if (!focus.open) openMenu(player, event.target.dataset.part);
+  else if (event.key === "Enter" && focus.shown[focus.at]) choose(player, focus.shown[focus.at]);
   else if (event.key === "Escape") closeMenu(player);
   else if (by) {
     focus.at += by;

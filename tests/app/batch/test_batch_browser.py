@@ -146,8 +146,8 @@ def test_a_question_is_answered_with_a_link_into_the_player_or_cancelled(page: P
     page.click("#start_ask_run")
     page.get_by_role("link", name="here").click()
     expect(page.locator(".focus [data-part=run]")).to_contain_text("late")
-    wait_for_player = "document.querySelector('.ss').inspect?.()?.video === 'v0' && location.search.includes('saved=late')"
-    page.wait_for_function(wait_for_player)
+    page.wait_for_function("document.querySelector('.ss').inspect?.()?.video === 'v0'")
+    page.wait_for_function("location.search.includes('saved=late')")
     assert page.evaluate("window.hacked") is None
 
 

@@ -188,7 +188,7 @@ def test_a_run_without_a_current_diagnosis_says_why(runs: Mapping[str, Run]) -> 
     damaged = replace(run, kept=replace(run.kept, video=None, problem="its diagnosis cannot be read: x"))
     assert why_not(damaged) == "its diagnosis cannot be read: x."
     moved = replace(run, config=replace(run.config, speak_threshold=0.4))
-    assert why_not(moved).startswith("Not explained yet: on the page, Explain"), "other thresholds are another run"
+    assert why_not(moved).startswith("Not explained yet: Explain"), "other thresholds are another run"
     assert why_not(replace(run, settings={**run.settings, "imported": ["a"]})).startswith(
         "Why is not known: this run was imported"
     )

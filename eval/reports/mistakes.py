@@ -171,7 +171,7 @@ def describe_mistake(
     return MistakeText(
         scene=CAUSES.get(cause, f"The data names the cause {quote(cause)}.") if cause else "",
         act=" ".join(sentences),
-        states=_describe_states(states, sample, outputs, names, not acts) if states else "",
+        states=_describe_states(states, judged, sample, outputs, names, is_alone=not acts) if states else "",
     )
 
 
@@ -223,15 +223,22 @@ def _describe_message(failure: Failure, judged: JudgedVideo, sample: Sample, *, 
 
 
 def _describe_states(
-    states: Sequence[Failure], sample: Sample, outputs: Sequence[FrameOutput], names: Mapping[str, str], is_alone: bool
+    states: Sequence[Failure],
+    judged: JudgedVideo,
+    sample: Sample,
+    outputs: Sequence[FrameOutput],
+    names: Mapping[str, str],
+    *,
+    is_alone: bool,
 ) -> str:
-    """Return which states are wrong and until when; alone also what they are."""
-    frame, end = states[0].frame_index, states[-1].end_frame
-    ids = [*dict.fromkeys(step_id for state in states for step_id in state.step_ids)]
+    """Return which states are wrong and until when, also in later mistakes; alone also what they are."""
+    frame = states[0].frame_index
+    ends = {step_id: _find_end(step_id, state, judged) for state in states for step_id in state.step_ids}
+    ids, end = [*ends], max(ends.values())
     until = "to the end of the run" if end >= len(outputs) else f"until {format_clock(outputs[end].time_s, digits=1)}"
     steps = _join([names[one] for one in ids]) if len(ids) <= MAX_NAMES else format_count(len(ids), "step")
     noun, verb = ("state", "is") if len(ids) == 1 else ("states", "are")
-    last = ", the last of them" if len(ids) > len(states[-1].step_ids) else ""  # the others were right again before
+    last = ", the last of them" if min(ends.values()) < end else ""
     wrong = f"Its {noun} of {steps} {verb} wrong{last} {until}."
     if not is_alone:
         return wrong
@@ -240,6 +247,15 @@ def _describe_states(
     really = TRANSITIONS[updates[-1].transition][1] if updates else sample.initial_state.get(ids[0], "not_started")
     had, has = (state.replace("_", " ") for state in (outputs[frame].dst_state[ids[0]], really))
     return f"The assistant takes {names[ids[0]]} to be {had} when it is {has}. {wrong}"
+
+
+def _find_end(step_id: str, state: Failure, judged: JudgedVideo) -> int:
+    """Return the frame at which a step's state is right again. A failure ends where another step turns wrong, too."""
+    end = state.end_frame
+    for later in judged.failures:
+        if later.kind == "wrong state" and later.frame_index == end and step_id in later.step_ids:
+            end = later.end_frame
+    return end
 
 
 def name_steps(task: Task) -> Mapping[str, str]:

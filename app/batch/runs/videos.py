@@ -66,7 +66,7 @@ def _key(hit: Any) -> tuple[str, str]:
 def _describe(rows: Sequence[Row], videos: Sequence[Mapping[str, Any]], found: Found) -> str:
     number = format_count(len(rows), "video")
     if found.moments is None:
-        whole = f"{number}. A click opens one. Failures on its strip: of messages tall, of updates and states short."
+        whole = f"{number}. A click opens one. Marks are failures: tall of messages, short of updates and states."
         whole = whole if rows else "No video is finished yet."
         return whole if found.videos is None else f"{len(videos)} of {number}."
     said = f"{describe_hits(found.moments)}, of {number}."

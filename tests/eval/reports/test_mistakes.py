@@ -65,7 +65,7 @@ CASES = {
         (turn(2.0, "S1->start"),),
         [
             f"2 The assistant took the start of {WHEEL} for that of {ROOF}. "
-            f"Its states of {WHEEL} and {ROOF} are wrong until 0:05.0.",
+            f"Its states of {WHEEL} and {ROOF} are wrong, the last of them to the end of the run.",
             f"5 The assistant took this moment for the start of {WHEEL}. "
             f"Its state of {ROOF} is wrong to the end of the run.",
             "9 The assistant said “What?” where it should have been silent.",
@@ -76,7 +76,7 @@ CASES = {
         (turn(2.0, "S1->start", "fog"), turn(6.0, "S2->start")),
         [
             f"2 The data names the cause “fog”. The assistant took the start of {WHEEL} for its end. "
-            f"{STATE} until 0:06.0.",
+            f"{STATE} to the end of the run.",
             f"6 The assistant took the start of {ROOF} for that of S9, which is no step of the task. "
             f"Its states of {WHEEL} and {ROOF} are wrong to the end of the run.",
             "7.5 The assistant wrote “S1 begins”, which is no update of a step.",

@@ -88,7 +88,7 @@ function classButton(player, { cause }) {
   const { kept_run: run } = player.data,
     title = "Search for all first mistakes with this reason in the videos of the run";
   const find = () => player.trigger("find_kind", { field: "class", kind: cause, run });
-  return player.settings.can_run && run && cause ? createButton("", `all of “${cause}”`, find, { title }) : null;
+  return player.settings.can_run && run && cause ? createButton("", "all with this reason", find, { title }) : null;
 }
 
 function consequencesPart(player, number) {

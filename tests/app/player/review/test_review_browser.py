@@ -258,6 +258,7 @@ def test_corrections_by_keyboard_and_by_hand_are_a_layer(page: Page, store: Revi
     assert [turn["text"] for turn in inspect(page)["layer"] if turn["look"] == "deleted"] == ["Careful! "]
     page.click(".ss-undo")
     page.wait_for_function("document.querySelector('.ss').inspect().layer.every(({ look }) => look !== 'deleted')")
+    wait_until_saved(page)
     press(page, "d", "d")
     assert (6.0, "Careful! ") in corrected()
 

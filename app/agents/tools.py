@@ -1,7 +1,7 @@
 """The tools of agents and programs: each method that is marked with ``tool``.
 
-Its docstring tells a model when to use it. Results are plain values, which ``table.pack_reply`` bounds, with links into
-the page.
+Its docstring tells a model when to use it. Results are plain values with links into the page; ``table.pack_reply``
+limits their size.
 """
 
 from collections.abc import Iterator, Sequence

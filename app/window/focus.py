@@ -1,4 +1,4 @@
-"""What the head of the page offers to bring into focus: splits, runs, and the videos of a run or split."""
+"""The menus in the head of the page: splits, runs, and the videos of a run or split."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -48,7 +48,7 @@ def list_choices(batches: BatchContext, part: str, *, split: str, run: str) -> l
 def name_split(batches: BatchContext, run: str | None) -> str:
     """Return the name of the split of a run; empty for one that the page does not list."""
     split = batches.find_split(run)
-    return next((name for name, one in batches.splits.items() if one is split), "") if split is not None else ""
+    return next((name for name, one in batches.listed_splits().items() if one is split), "")
 
 
 def _list_runs(batches: BatchContext) -> Iterator[dict[str, Any]]:

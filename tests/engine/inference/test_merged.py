@@ -7,10 +7,12 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor
-from torch.nn.functional import scaled_dot_product_attention
+from torch.nn.functional import rms_norm, scaled_dot_product_attention
+from torch.utils._python_dispatch import TorchDispatchMode
 from transformers import LlamaConfig, LlamaModel, PreTrainedModel, Qwen3Config, Qwen3Model
 
-from stepscope.engine.inference.kernels import TORCH, Rotate, choose_kernels, compare_kernels
+from stepscope.engine.inference import merged as merged_module
+from stepscope.engine.inference.kernels import TORCH, Kernels, Rotate, choose_kernels, compare_kernels
 from stepscope.engine.inference.merged import MergedLayers
 from stepscope.engine.model.attention import forward_layers, use_layer_attention
 
@@ -39,7 +41,8 @@ class _CausalAttention:
 def _make_model(**sizes: Any) -> PreTrainedModel:
     torch.manual_seed(0)
     is_qwen = sizes.pop("is_qwen", False)
-    model = Qwen3Model(Qwen3Config(**_SIZES, **sizes)) if is_qwen else LlamaModel(LlamaConfig(**_SIZES, **sizes))
+    sizes = {**_SIZES, **sizes}
+    model = Qwen3Model(Qwen3Config(**sizes)) if is_qwen else LlamaModel(LlamaConfig(**sizes))
     model.eval().requires_grad_(requires_grad=False)
     for parameter in model.parameters():
         parameter.normal_(std=0.2)
@@ -73,6 +76,43 @@ def test_merged_layers_give_the_hidden_states_of_transformers(sizes: dict[str, A
     assert first.self_attn.v_proj.weight.untyped_storage().data_ptr() == first.self_attn.q_proj.weight.data_ptr()
     first.mlp.up_proj.weight.mul_(2)
     assert not torch.allclose(merged(inputs.clone(), positions, attention), expected, atol=2e-5)
+
+
+class _Operators(TorchDispatchMode):
+    """Counts operators that compute, and each call of a function ``as_one`` as one."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.number = 0
+
+    def __torch_dispatch__(self, operator: Any, types: Any, arguments: Any = (), named: Any = None) -> Any:
+        self.number += not operator.is_view
+        return operator(*arguments, **(named or {}))
+
+    def as_one(self, function: Any) -> Any:
+        def call(*arguments: Any, **named: Any) -> Any:
+            before = self.number
+            result = function(*arguments, **named)
+            self.number = before + 1
+            return result
+
+        return call
+
+
+def test_a_layer_has_nine_kernels_where_each_step_has_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    counts = []
+    for num_layers in (2, 3):
+        operators, attention = _Operators(), _CausalAttention(num_kv_heads=2)
+        kernels = Kernels(rotate=operators.as_one(TORCH.rotate), activate=operators.as_one(TORCH.activate))
+        monkeypatch.setattr(merged_module, "rms_norm", operators.as_one(rms_norm))  # one kernel of CUDA
+        monkeypatch.setattr(attention, "attend", operators.as_one(attention.attend))
+        model = _make_model(num_attention_heads=4, num_key_value_heads=2, head_dim=16, num_hidden_layers=num_layers)
+        merged = MergedLayers(model, kernels=kernels)
+        with operators:
+            merged(torch.randn(9, 48), torch.arange(9), attention)
+        counts.append(operators.number)
+    # of the attention's test double: zeros for keys and values, and the rows
+    assert counts[1] - counts[0] == 9 + 3
 
 
 @pytest.mark.gpu

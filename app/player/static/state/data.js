@@ -19,7 +19,7 @@ export const LOW_SIMILARITY = "low similarity";
 // The signs of what N and P stop at: failures, and matched texts of low similarity.
 export const STOP_SIGNS = { ...KINDS, [LOW_SIMILARITY]: "≈" };
 
-// What N stops at besides, where it goes through roots alone, the first mistakes of chains.
+// In the mode in which N stops at first mistakes only, it also stops at those that corrections reveal.
 export const HIDDEN_ROOT = "hidden mistake";
 export const ROOT_SIGN = "⎇";
 

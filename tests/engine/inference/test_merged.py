@@ -82,7 +82,7 @@ class _Operators(TorchDispatchMode):
     """Counts operators that compute, and each call of a function ``as_one`` as one."""
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.number = 0
 
     def __torch_dispatch__(self, operator: Any, types: Any, arguments: Any = (), named: Any = None) -> Any:

@@ -4,9 +4,11 @@ The context is ``[system prompt][user turn?][image 0][turns of frame 0][user tur
 assistant is ``[DST] S3->complete <eos>`` or ``[ASST] text <eos>``. Texts never become special tokens.
 """
 
+import json
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
+from itertools import zip_longest
 from typing import Any, Final
 
 from transformers import PreTrainedTokenizerBase
@@ -64,10 +66,22 @@ def find_token(tokenizer: PreTrainedTokenizerBase, token: str) -> int | None:
     return token_id if isinstance(token_id, int) and token_id != tokenizer.unk_token_id else None
 
 
-def render_template(tokenizer: PreTrainedTokenizerBase, messages: list[dict[str, Any]], **options: bool) -> str:
-    """Return messages as the chat template of a tokenizer writes them. Raises ``CheckpointError``."""
-    try:  # a template is a program, which need not end
-        return run_bounded(lambda: str(tokenizer.apply_chat_template(messages, tokenize=False, **options)))
+def render_template(
+    tokenizer: PreTrainedTokenizerBase, *conversations: list[dict[str, Any]], opens: Iterable[bool] = ()
+) -> list[str]:
+    """Return conversations as the chat template of a tokenizer writes them. Raises ``CheckpointError``.
+
+    ``opens`` says of each whether the generation prompt follows it; by default none does.
+    """
+
+    def write() -> str:
+        chosen = zip_longest(conversations, opens, fillvalue=False)
+        render = tokenizer.apply_chat_template
+        return json.dumps([str(render(one, tokenize=False, add_generation_prompt=opened)) for one, opened in chosen])
+
+    try:  # a template is a program, which need not end; a process for each conversation would take longer
+        rendered: list[str] = json.loads(run_bounded(write))
+        return rendered
     except (ValueError, OSError) as error:
         raise CheckpointError(
             f"the chat template cannot write messages of texts and images: {first_line(error)}; add that of the "
@@ -226,8 +240,9 @@ class Prompt(StreamPrompt):
         if not isinstance(eos_id, int):
             raise CheckpointError("the tokenizer has no end-of-turn token (eos_token); add one")
         self.eos_id = eos_id
-        self._before_system, self._after_system = _cut(self._render("system"), _SYSTEM)
-        _, both = _cut(self._render("system", "user"), _SYSTEM)
+        of_system, of_both = self._render(("system",), ("system", "user"))
+        self._before_system, self._after_system = _cut(of_system, _SYSTEM)
+        _, both = _cut(of_both, _SYSTEM)
         if not both.startswith(self._after_system):
             raise CheckpointError(
                 "the chat template rewrites earlier messages when one is added; it cannot be streamed"
@@ -265,9 +280,7 @@ class Prompt(StreamPrompt):
             raise CheckpointError(f"the tokenizer has no {token} token; add it and its embedding to the checkpoint")
         return token_id
 
-    def _render(self, *roles: str) -> str:
+    def _render(self, *conversations: Sequence[str]) -> list[str]:
         texts = {"system": _SYSTEM, "user": _USER}
-        messages: list[dict[str, Any]] = [
-            {"role": role, "content": [{"type": "text", "text": texts[role]}]} for role in roles
-        ]
-        return render_template(self.tokenizer, messages)
+        said = {role: {"role": role, "content": [{"type": "text", "text": text}]} for role, text in texts.items()}
+        return render_template(self.tokenizer, *([said[role] for role in roles] for roles in conversations))

@@ -38,21 +38,25 @@ class HubPrompt(StreamPrompt):
         self.image_id, self.suppress_tokens = image_id, (image_id,)
         self._content = "video" if frame_format.is_video else "image"
         image = str(tokenizer.convert_ids_to_tokens(image_id))
-        system, message = self._cut(self._render(1), _SYSTEM)
+        image_alone, two_images, image_and_text, text_alone, replied, opened, opened_by_text = render_template(
+            tokenizer,
+            *(self._write(1), self._write(2), self._write(1, _ASKED, reply=True), self._write(0, _ASKED)),
+            *(self._write(1, reply=True), self._write(1), self._write(1, _ASKED)),
+            opens=[False] * 5 + [True] * 2,
+        )
+        system, message = self._cut(image_alone, _SYSTEM)
         head, tail = self._cut(message, image)
-        between, _ = self._cut(self._cut(self._cut(self._render(2), _SYSTEM)[1], image)[1], image)
-        before_text, after_text = self._cut(self._cut(self._render(1, _ASKED, reply=True), image)[1], _ASKED)
+        between, _ = self._cut(self._cut(self._cut(two_images, _SYSTEM)[1], image)[1], image)
+        before_text, after_text = self._cut(self._cut(image_and_text, image)[1], _ASKED)
         text_after = next(before_text[:n] for n in range(len(before_text), -1, -1) if tail.startswith(before_text[:n]))
         self._text_opening = before_text.removeprefix(text_after)  # "\n" in LLaVA-OneVision's "<image>\nWhat?"
         text_before = between.removeprefix(text_after)
         user_opening = head.removesuffix(text_before)
         opening = user_opening.rstrip(" ")  # " USER:" of LLaVA 1.5, whose space a text takes as "▁What"
-        first_text, _ = self._cut(self._cut(self._render(0, _ASKED), _SYSTEM)[1], _ASKED)
+        first_text, _ = self._cut(self._cut(text_alone, _SYSTEM)[1], _ASKED)
         self._first_opening = first_text.removeprefix(opening)  # " " in SmolVLM's "User: What?"
         text_reply, _ = self._cut(after_text, _REPLY)
-        image_reply, after = self._cut(
-            self._cut(self._render(1, reply=True), image)[1].removeprefix(text_after), _REPLY
-        )
+        image_reply, after = self._cut(self._cut(replied, image)[1].removeprefix(text_after), _REPLY)
         self._text_closing = text_reply.removesuffix(image_reply)  # " " in LLaVA 1.5's "USER: What? ASSISTANT: "
         reply_end, _ = self._cut(after, image)
         spaces = self._text_opening + self._first_opening + self._text_closing
@@ -61,8 +65,8 @@ class HubPrompt(StreamPrompt):
                 f"the chat template writes {between!r} between two images, {head!r} before a first one, {text_after!r} "
                 f"between an image and a text and {spaces!r} around texts; it cannot be streamed"
             )
-        image_prompt = self._cut(self._render(1, opens=True), image)[1].removeprefix(text_after)
-        text_prompt = self._cut(self._render(1, _ASKED, opens=True), _ASKED)[1]
+        image_prompt = self._cut(opened, image)[1].removeprefix(text_after)
+        text_prompt = self._cut(opened_by_text, _ASKED)[1]
         if image_prompt == tail.removeprefix(text_after):  # without a generation prompt: as in past turns
             image_prompt, text_prompt = image_reply.rstrip(" "), text_reply.rstrip(" ")
         behind_prompt = image_reply.removeprefix(image_prompt)
@@ -132,11 +136,8 @@ class HubPrompt(StreamPrompt):
         """Return the ids of a reply, with the space that a template such as ``Assistant: Good.`` writes before it."""
         return self.plain(self._space + text)
 
-    def _render(self, num_images: int, text: str = "", *, reply: bool = False, opens: bool = False) -> str:
-        """Render a message of images and a text; if ``reply``, with a reply and a message of an image after it.
-
-        If it ``opens`` a reply, the generation prompt follows.
-        """
+    def _write(self, num_images: int, text: str = "", *, reply: bool = False) -> list[dict[str, Any]]:
+        """Return a message of images and a text; if ``reply``, with a reply and a message of an image after it."""
 
         def say(role: str, text: str, images: int = 0) -> dict[str, Any]:
             texts = [{"type": "text", "text": text}] if text else []
@@ -145,7 +146,7 @@ class HubPrompt(StreamPrompt):
         messages = [say("system", _SYSTEM), say("user", text, num_images)]
         if reply:
             messages += [say("assistant", _REPLY), say("user", "", 1)]
-        return render_template(self.tokenizer, messages, add_generation_prompt=opens)
+        return messages
 
     def _cut(self, rendered: str, text: str) -> tuple[str, str]:
         """Return the parts before and after the first occurrence of a text."""

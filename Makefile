@@ -53,6 +53,7 @@ bench: .venv/.dev
 	$(BIN)/python -m benchmarks.app.player
 	$(BIN)/python -m benchmarks.app.watch
 	$(BIN)/python -m benchmarks.app.publish
+	$(BIN)/python -m benchmarks.app.windows
 
 checkpoint: .venv/.demo
 	$(BIN)/python -m stepscope.assets checkpoint

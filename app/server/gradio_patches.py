@@ -8,6 +8,7 @@ import random
 import time
 from collections import Counter, defaultdict
 from contextlib import suppress
+from datetime import datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, Final, NoReturn
@@ -84,7 +85,8 @@ def share_sessions() -> None:
     """Let the state of a new session replace the oldest one of the user who has the most, not that of another user.
 
     A session that only kept a connection open, for which Gradio needs no login, has no user. Long names are refused:
-    names are kept, and any client can begin sessions.
+    names are kept, and any client can begin sessions. A new session removes those whose window was closed for as long
+    as Gradio keeps the values of one, which removes these alone.
     """
     find = StateHolder.__getitem__
     users = WeakKeyDictionary[StateHolder, dict[str, str]]()
@@ -92,7 +94,21 @@ def share_sessions() -> None:
     def find_short(states: StateHolder, name: str) -> SessionState:
         if len(name) > MAX_SESSION_CHARS:
             raise ValueError(_LONG_SESSION)
+        if name not in states.session_data:
+            remove_closed(states)
         return find(states, name)
+
+    def remove_closed(states: StateHolder) -> None:
+        now = datetime.now()  # without a zone, as Gradio's
+        with states.lock:
+            for name, state in list(states.session_data.items()):
+                kept = timedelta(seconds=state.STATE_TTL_WHEN_CLOSED)
+                if state.is_closed and now - states.time_last_used.get(name, now) > kept:
+                    remove(states, name)
+
+    def remove(states: StateHolder, name: str) -> None:
+        for records in (states.session_data, states.time_last_used, users.get(states, {})):
+            records.pop(name, None)
 
     def update(states: StateHolder, name: str) -> None:
         with states.lock:
@@ -103,8 +119,7 @@ def share_sessions() -> None:
             if len(states.session_data) > states.capacity:
                 ((user, _),) = Counter(users_of.get(kept, "") for kept in states.session_data).most_common(1)
                 oldest = next(kept for kept in states.session_data if users_of.get(kept, "") == user)
-                for records in (states.session_data, states.time_last_used, users_of):
-                    records.pop(oldest, None)
+                remove(states, oldest)
 
     setattr(StateHolder, "__getitem__", find_short)  # noqa: B010 - mypy refuses the assignments
     setattr(StateHolder, "update", update)  # noqa: B010

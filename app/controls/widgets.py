@@ -9,9 +9,9 @@ import time
 from collections.abc import AsyncGenerator, Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import aclosing
 from dataclasses import fields, is_dataclass
-from functools import wraps
 from html import escape
 from inspect import Parameter, Signature, isasyncgenfunction, isgeneratorfunction, signature
+from itertools import count
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import SimpleNamespace
@@ -31,7 +31,7 @@ SCORING: Final[dict[str, Any]] = {**LATEST, "concurrency_limit": 2, "show_progre
 MODEL_QUEUE: Final[dict[str, Any]] = {"concurrency_id": "model", "concurrency_limit": 1, "api_visibility": "private"}
 """Options of events that need the model: one at a time, in a queue.
 
-An event in it counts as waiting (``list_waiting``), so none enters it with nothing to do (``wire_first``).
+An event in it counts as waiting (``list_waiting``), so none enters it with nothing to do (``make_ticket``).
 """
 CHECK_QUEUE: Final[dict[str, Any]] = {**AT_ONCE, "concurrency_id": "checks", "concurrency_limit": 4}
 """Options of checks of uploads: one may take minutes, and the memory of ``MAX_PICTURES`` or ``MAX_PARTS``."""
@@ -121,29 +121,15 @@ def wire(event: Callable[..., Any], handler: Callable[..., Any], inputs: Any, co
     return event(chosen, listed, outputs, **options)
 
 
-def wire_first(
-    event: Callable[..., Any],
-    handler: Callable[..., Any],
-    inputs: Any,
-    components: Any,
-    *,
-    is_followed: Callable[[Any], bool],
-    **options: Any,
-) -> Any:
-    """As ``wire``, for a handler whose ``success`` events run only after a view for which ``is_followed`` holds.
+_tickets = count(1)
 
-    After any other view its ``failure`` events run: in Gradio only an error keeps an event from following, and one that
-    is not visible shows nothing.
+
+def make_ticket() -> int:
+    """Return a new value for a ``gr.State``, after which its ``change`` events run.
+
+    A handler that returns none is not followed: so no event enters a queue with nothing to do.
     """
-
-    @wraps(handler)
-    def handle(*values: Any) -> Iterator[Any]:
-        view = handler(*values)
-        yield view
-        if not is_followed(view):
-            raise gr.Error("", visible=False, print_exception=False)
-
-    return wire(event, handle, inputs, components, **options)
+    return next(_tickets)
 
 
 def list_parts(record: Any) -> Mapping[Any, Any] | None:

@@ -10,6 +10,7 @@ from pathlib import Path
 import gradio as gr
 
 from stepscope.app.controls.run_inputs import read_strategy
+from stepscope.app.controls.widgets import make_ticket
 from stepscope.app.core.references import add_reference, describe_reference
 from stepscope.app.core.run import can_score, check_has_task, read_task
 from stepscope.app.core.videos import Clip
@@ -140,8 +141,8 @@ def show_stopped(context: AppContext, live: LiveRun | None) -> PlayerView:
     live.is_cancelled = not live.ended.is_set()
     status = f"Stopped at {format_clock(run.reached_s)} of {format_clock(run.clip.duration_s)}."
     run_view = show_run(run, status, encode=context.encode, other=live.other)
-    has_request = live.requested not in (None, run.thresholds)
-    return PlayerView(run=run_view, buttons=buttons._replace(live=live, rerun=has_request))
+    rerun = gr.skip() if live.requested in (None, run.thresholds) else make_ticket()
+    return PlayerView(run=run_view, buttons=buttons._replace(live=live, rerun=rerun))
 
 
 def finish_run(live: LiveRun | None) -> Buttons:

@@ -11,7 +11,7 @@ from typing import Any, Final, Literal, NamedTuple
 import gradio as gr
 
 from stepscope.app.controls.run_inputs import read_strategy
-from stepscope.app.controls.widgets import read_event, wire
+from stepscope.app.controls.widgets import make_ticket, read_event, wire
 from stepscope.app.core.batch_context import BatchContext
 from stepscope.app.core.places import NO_RUN
 from stepscope.app.core.run import PAGE_SCORING, Run
@@ -215,7 +215,7 @@ def show_link_error(context: AppContext, live: LiveRun | None, error: Exception)
 
 def show_running_buttons(live: LiveRun) -> Buttons:
     """Return the buttons of a run that enters the queue of the model."""
-    return Buttons(live=live, run=gr.Button(interactive=False), stop=gr.Button(interactive=True), stream=True)
+    return Buttons(live=live, run=gr.Button(interactive=False), stop=gr.Button(interactive=True), stream=make_ticket())
 
 
 def _without_clip(live: LiveRun | None, status: str, *, task: Any, is_problem: bool = False) -> PlayerView:

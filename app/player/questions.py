@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import gradio as gr
 
-from stepscope.app.controls.widgets import AT_ONCE, READ_PLAYHEAD_JS, wire_first
+from stepscope.app.controls.widgets import AT_ONCE, READ_PLAYHEAD_JS, wire
 from stepscope.app.formatting import as_sentence, format_clock
 from stepscope.app.player.opening import show_running_buttons
 from stepscope.app.player.views import PlayerView, show_status
@@ -29,17 +29,12 @@ class QuestionView(NamedTuple):
     player: PlayerView = PlayerView()
 
 
-def wire_question(event: Callable[..., Any], context: AppContext, *, question: Any, live: Any, view: PlayerView) -> Any:
-    """Wire the event that asks in the run; return it: the run that it queues follows by ``success``."""
-    return wire_first(
-        event,
-        partial(ask_in_run, context),
-        [live, question, gr.Textbox(visible="hidden")],
-        QuestionView(question, view),
-        is_followed=lambda asked: asked.player.buttons.stream,
-        js=READ_PLAYHEAD_JS,
-        **AT_ONCE,
-    )
+def wire_question(
+    event: Callable[..., Any], context: AppContext, *, question: Any, live: Any, view: PlayerView
+) -> None:
+    """Wire the event that asks in the run."""
+    inputs = [live, question, gr.Textbox(visible="hidden")]
+    wire(event, partial(ask_in_run, context), inputs, QuestionView(question, view), js=READ_PLAYHEAD_JS, **AT_ONCE)
 
 
 def ask_in_run(context: AppContext, live: LiveRun | None, text: str | None, playhead: str | None) -> QuestionView:

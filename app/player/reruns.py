@@ -9,11 +9,11 @@ from collections.abc import Generator
 from contextlib import closing
 from dataclasses import replace
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import gradio as gr
 
-from stepscope.app.controls.widgets import UPDATE_INTERVAL_S, Pace, read_event
+from stepscope.app.controls.widgets import UPDATE_INTERVAL_S, Pace, make_ticket, read_event
 from stepscope.app.core.plan import StreamPlan
 from stepscope.app.core.run import Run
 from stepscope.app.formatting import as_sentence
@@ -32,8 +32,8 @@ class RequestView(NamedTuple):
     """Updates after a request of thresholds; by default nothing changes."""
 
     run: RunView = UNCHANGED
-    rerun: bool | None = False
-    """No component, but whether ``rerun`` follows."""
+    rerun: Any = gr.skip()
+    """A ticket if ``rerun`` follows."""
 
 
 def request_thresholds(context: AppContext, live: LiveRun | None, event: gr.EventData) -> RequestView:
@@ -55,7 +55,7 @@ def request_thresholds(context: AppContext, live: LiveRun | None, event: gr.Even
         return RequestView()
     live.requested, live.ticket = requested, ticket
     if live.run is None or not live.ended.is_set():
-        return RequestView(rerun=True)  # it waits until the queued or streaming run is shown
+        return RequestView(rerun=make_ticket())  # it waits until the queued or streaming run is shown
     if live.run.model_digest != context.checkpoint.digest:
         problem = "this run was made with a different checkpoint"
         return RequestView(_refuse(context, live, live.run, problem))
@@ -64,7 +64,7 @@ def request_thresholds(context: AppContext, live: LiveRun | None, event: gr.Even
         return RequestView(_refuse(context, live, live.run, problem))
     if requested == live.run.thresholds:
         return RequestView(show_status(f"The run already has these thresholds: {_words(live.run, requested)}."))
-    return RequestView(show_status(f"Waiting to run again with {_words(live.run, requested)}."), rerun=True)
+    return RequestView(show_status(f"Waiting to run again with {_words(live.run, requested)}."), rerun=make_ticket())
 
 
 def rerun(context: AppContext, live: LiveRun | None) -> Generator[RunView]:

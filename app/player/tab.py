@@ -207,45 +207,36 @@ def wire_runs(context: AppContext, batches: BatchContext, tab: PlayerTab, *, pag
         if closed is not None:
             context.recordings.release(closed)
 
-    queues_run = {"is_followed": lambda view: view.buttons.stream, **widgets.AT_ONCE}
-    opened = widgets.wire_first(page.load, open_page, live, tab.view, **queues_run)
-    for after in (opened.success, opened.failure):
-        after(None, tab.task, tab.task, js=RESTORE_TASK_JS, api_visibility="private")
-    tab.view.run.player.open_focus(None, None, None, js=FORGET_TASK_JS, api_visibility="private")
-    queue = partial(handlers.queue_run, context)
-    queued = [opened, widgets.wire_first(buttons.run.click, queue, tab.run_inputs, tab.view, **queues_run)]
-    branch, player = partial(queue_branch, context), tab.view.run.player
-    queued += [widgets.wire_first(player.what_if, branch, live, tab.view, trigger_mode="multiple", **queues_run)]
+    stream, rerun = gr.State(0), gr.State(0)  # tickets: only handlers that have work for the model change them
+    view = tab.view._replace(buttons=buttons._replace(stream=stream))
+    opened = widgets.wire(page.load, open_page, live, view, **widgets.AT_ONCE)
+    opened.then(None, tab.task, tab.task, js=RESTORE_TASK_JS, api_visibility="private")
+    player = tab.view.run.player
+    player.open_focus(None, None, None, js=FORGET_TASK_JS, api_visibility="private")
+    widgets.wire(buttons.run.click, partial(handlers.queue_run, context), tab.run_inputs, view, **widgets.AT_ONCE)
+    each: dict[str, Any] = {"trigger_mode": "multiple"}
+    widgets.wire(player.what_if, partial(queue_branch, context), live, view, **each, **widgets.AT_ONCE)
     page.unload(release_recording)
     clip = tab.view.clip
     proposed = (clip.steps, tab.view.run.status)
     propose = partial(propose_steps, context)
     proposing = widgets.wire(tab.propose.click, propose, [clip.clip, clip.goal], proposed, **widgets.MODEL_QUEUE)
     if tab.asking is not None:
-        question = tab.asking.question
-        queued += [wire_question(tab.asking.in_run.click, context, question=question, live=live, view=tab.view)]
-    options: dict[str, Any] = {
-        **widgets.MODEL_QUEUE,
-        "trigger_mode": "multiple",
-        "show_progress": "minimal",
-        "show_progress_on": tab.view.run.progress,
-    }
-    stream = partial(streaming.stream_run, context)
-    streams = [event.success(stream, tab.run_inputs, run_view, **options) for event in queued]
-    for event in streams:
-        widgets.wire(event.then, handlers.finish_run, live, buttons, **widgets.AT_ONCE)
-    view = RequestView(run=tab.view.run, rerun=None)
-    request = partial(reruns.request_thresholds, context)
-    options = {"is_followed": lambda view: view.rerun, "trigger_mode": "multiple", **widgets.AT_ONCE}
-    requested = widgets.wire_first(tab.view.run.player.thresholds, request, live, view, **options)
+        wire_question(tab.asking.in_run.click, context, question=tab.asking.question, live=live, view=view)
+    options = {**widgets.MODEL_QUEUE, **each, "show_progress": "minimal", "show_progress_on": tab.view.run.progress}
+    streamed = stream.change(partial(streaming.stream_run, context), tab.run_inputs, run_view, **options)
+    widgets.wire(streamed.then, handlers.finish_run, live, buttons, **widgets.AT_ONCE)
+    requested = RequestView(run=tab.view.run, rerun=rerun)
+    widgets.wire(
+        player.thresholds, partial(reruns.request_thresholds, context), live, requested, **each, **widgets.AT_ONCE
+    )
     stopping = buttons.stop.click(handlers.stop_run, live, None, **widgets.AT_ONCE)
+    stopped = tab.view._replace(buttons=buttons._replace(rerun=rerun))
     show_stopped = partial(handlers.show_stopped, context)
-    options = {"is_followed": lambda view: view.buttons.rerun, "cancels": streams, **widgets.AT_ONCE}
-    stopped = widgets.wire_first(stopping.then, show_stopped, live, tab.view, **options)
+    widgets.wire(stopping.then, show_stopped, live, stopped, cancels=streamed, **widgets.AT_ONCE)
     options = {**widgets.MODEL_QUEUE, "trigger_mode": "always_last", "show_progress": "hidden"}
-    rerun = partial(reruns.rerun, context)
-    again = [event.success(rerun, live, run_view, **options) for event in (requested, stopped)]
-    return {"cancels": [*streams, *again, proposing], **widgets.AT_ONCE}
+    again = rerun.change(partial(reruns.rerun, context), live, run_view, **options)
+    return {"cancels": [streamed, again, proposing], **widgets.AT_ONCE}
 
 
 def wire_previews(tab: PlayerTab) -> None:

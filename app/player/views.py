@@ -63,10 +63,10 @@ class Buttons(NamedTuple):
     live: Any
     run: Any
     stop: Any
-    stream: bool | None = False
-    """No component, but whether the queued run follows."""
-    rerun: bool | None = False
-    """No component, but whether a run with the requested thresholds follows."""
+    stream: Any = gr.skip()
+    """A ticket (``make_ticket``) if the queued run follows."""
+    rerun: Any = gr.skip()
+    """A ticket if a run with the requested thresholds follows."""
 
 
 class SliderThresholds(NamedTuple):

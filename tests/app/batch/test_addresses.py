@@ -55,7 +55,7 @@ def follow(context: AppContext, link: Mapping[str, str], view: PlayerView) -> di
         "tab": getattr(view.tabs, "selected", None),
         "strategy": view.strategy if view.strategy != "refresh" else None,
         "status": view.run.status.value,
-        "waits": bool(view.buttons.stream),
+        "waits": isinstance(view.buttons.stream, int),
         "branch": live.branch.changes if live is not None and live.branch is not None else None,
     }
     return {name: value for name, value in shown.items() if value not in (None, "", False, gr.skip())}

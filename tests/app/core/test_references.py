@@ -154,7 +154,7 @@ def test_a_file_that_cannot_be_used_is_refused_in_a_sentence_and_changes_nothing
     assert words in run_view.status.value
     assert str(tmp_path) not in run_view.status.value
     assert all(value == gr.skip() for value in (*clip_view, buttons.live, buttons.run, buttons.stop))
-    assert not buttons.stream
+    assert buttons.stream == gr.skip()
 
 
 def test_a_reference_without_an_upload_says_where_it_belongs(context: AppContext, tmp_path: Path) -> None:

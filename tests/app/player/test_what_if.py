@@ -6,6 +6,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
+import gradio as gr
 import pytest
 
 from stepscope.app.core.places import MAX_LINKED_CHANGES, link_params
@@ -82,7 +83,7 @@ def test_a_chain_has_one_list_of_changes_and_shows_each_branch_beside_the_one_be
     assert second.run.branch.root == plain.run, "it is a branch of the plain run, not of the other one"
     assert "Well." in [output.response for output in second.run.outputs]
     kept = queue(context, second, SAYS, beside="", is_new=False)
-    assert not kept.buttons.stream, "a branch that is kept is shown at once"
+    assert kept.buttons.stream == gr.skip(), "a branch that is kept is shown at once"
     assert json.loads(kept.run.player)["run"] == first.run.digest  # type: ignore[union-attr]
     alone = queue(context, kept.buttons.live, "")
     assert json.loads(alone.run.player)["run"] == plain.run.digest
@@ -109,7 +110,7 @@ def test_a_link_makes_the_branch_in_another_window(context: AppContext) -> None:
     assert link["branch"] == SAYS.strip()
     view = open_link(context, cast(Any, None), None, link)
     opened = view.buttons.live
-    assert view.buttons.stream
+    assert isinstance(view.buttons.stream, int)
     task = (view.clip.goal, view.clip.steps, view.clip.user_turns)
     *_, last = streaming.stream_run(context, opened, clip, *task, 0.5, 0.5)
     assert json.loads(last.player)["run"] == now.run.digest
@@ -131,7 +132,7 @@ def test_invalid_changes_are_refused_and_nothing_runs(
 ) -> None:
     view = queue(context, plain, changes)
     assert words in view.run.status.value
-    assert not view.buttons.stream
+    assert view.buttons.stream == gr.skip()
 
 
 @pytest.mark.parametrize(

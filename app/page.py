@@ -14,10 +14,11 @@ from stepscope.app.batch.sweeps.calibration import wire_calibration
 from stepscope.app.batch.tab import make_batch_tab
 from stepscope.app.chat.tab import make_chat_tab
 from stepscope.app.controls.gradio_private import drop_hidden_progress, list_waiting
-from stepscope.app.controls.widgets import AT_ONCE, make_tab, read_event
+from stepscope.app.controls.widgets import AT_ONCE, make_tab
 from stepscope.app.core.batch_context import BatchContext
 from stepscope.app.live.tab import make_live_tab
-from stepscope.app.player.opening import InPlayer, open_focus
+from stepscope.app.player.commands import InPlayer, TabPlace, wire_command
+from stepscope.app.player.opening import open_focus
 from stepscope.app.player.tab import READ_THRESHOLDS_JS, make_player_tab, wire_player, wire_previews, wire_runs
 from stepscope.app.player.upload_panel import make_upload_panel
 from stepscope.app.reviews.tab import make_review_tab
@@ -53,7 +54,7 @@ def build_page(context: AppContext, batches: BatchContext, reviews: ReviewContex
         with tab.uploads:
             make_upload_panel(context, tab.view, ends)
         in_player = InPlayer(view=tab.view, ends=ends)
-        in_player.wire(tab.view.run.player.open_focus, partial(open_focus, context, batches))
+        in_player.answer("open_focus", partial(open_focus, context, batches), in_player.live, tab.view, **ends)
         if live_tab is not None:  # a session keeps the model, which a remote call cannot
             with live_tab:
                 make_live_tab(context, batches, in_player)
@@ -80,12 +81,12 @@ def _wire_tabs(page: gr.Blocks, player: Any, tabs: gr.Tabs, views: Mapping[str, 
     def open_linked(request: gr.Request) -> list[Any]:
         return choose(request.query_params.get("tab"), request.query_params.get("view"))
 
-    def open_asked(event: gr.EventData) -> list[Any]:
-        return choose(read_event(event, "tab"), read_event(event, "view"))
+    def open_asked(place: TabPlace) -> Any:
+        return tuple(choose(place.tab, place.view))
 
     outputs = [tabs, *views.values()]
     page.load(open_linked, None, outputs, **AT_ONCE)
-    player.open_tabs(open_asked, None, outputs, **AT_ONCE)
+    wire_command(player, "open_tabs", open_asked, None, tuple(outputs))
 
 
 def _select(tabs: gr.Tabs, tab_id: str | None) -> Any:

@@ -14,7 +14,8 @@ from stepscope.app.controls import widgets
 from stepscope.app.controls.widgets import Updates
 from stepscope.app.core.batch_context import BatchContext
 from stepscope.app.player import opening
-from stepscope.app.player.opening import InPlayer, OpenedHit
+from stepscope.app.player.commands import InPlayer, KindRequest, Step
+from stepscope.app.player.opening import OpenedHit
 from stepscope.app.player.views import PlayerView
 from stepscope.app.review_store.events import find_moment_event
 from stepscope.app.window.context import AppContext
@@ -30,15 +31,16 @@ class Hits(NamedTuple):
     moments: pd.DataFrame
 
 
-def choose_kind(batches: BatchContext, field: str, selection: Selection, event: gr.EventData) -> Updates:
-    """Search for the failures of a picked bar of the shown run, or of the player's run and kind.
+def choose_kind(selection: Selection, asked: KindRequest) -> Updates:
+    """Search for the failures of a kind, or with the field ``class`` for the first mistakes of a class."""
+    field = "class" if asked.field == "class" else "failure"
+    query, _ = add_term("failure:root" if field == "class" else None, f"{field}: {asked.kind}")
+    return Updates(runs=asked.run or str(selection.run), scope=THIS_RUN, query=query)
 
-    ``field`` is ``failure``, or ``class`` for the first mistakes of a class; the player's event may have its own.
-    """
-    run, kind, own, point = (widgets.read_event(event, name) for name in ("run", "kind", "field", "point"))
-    field = "class" if "class" in (own, field) else "failure"
-    query, _ = add_term("failure:root" if field == "class" else None, f"{field}: {kind or point}")
-    return Updates(runs=str(run or selection.run), scope=THIS_RUN, query=query)
+
+def choose_bar(field: str, selection: Selection, event: gr.EventData) -> Updates:
+    """Search for the failures of a picked bar of the shown run."""
+    return choose_kind(selection, KindRequest(kind=str(widgets.read_event(event, "point")), field=field))
 
 
 def offer_terms(batches: BatchContext, name: str | None) -> Any:
@@ -138,24 +140,24 @@ def wire_search(
 
     ``kinds`` are the charts with bars to search for, by their fields.
     """
-    asked = in_player.view.run.player.find_kind
     of_kind = {"runs": selection.run, "scope": boxes.scope, "query": boxes.query}
-    found = [
-        widgets.wire(event, partial(choose_kind, batches, field), selection, of_kind, **widgets.AT_ONCE)
-        for event, field in ((asked, "failure"), *((chart.pick, field) for field, chart in kinds.items()))
+    found = [in_player.answer("find_kind", choose_kind, selection, of_kind)]
+    found += [
+        widgets.wire(chart.pick, partial(choose_bar, field), selection, of_kind, **widgets.AT_ONCE)
+        for field, chart in kinds.items()
     ]
     found[0].then(lambda: gr.Tabs(selected="batch"), None, in_player.view.tabs, **widgets.AT_ONCE)
     term = [boxes.query, boxes.terms]
     added = boxes.terms.input(add_term, term, term, **widgets.AT_ONCE)
     offered = partial(gr.on, [selection.run.change, boxes.terms.focus])
     widgets.wire(offered, partial(offer_terms, batches), selection.run, boxes.terms, **widgets.AT_ONCE)
-    listed, at, live = gr.State(None), gr.State(0), in_player.view.buttons.live
+    listed, at = gr.State(None), gr.State(0)
     opened = OpenedHit(player=in_player.view, at=at, listed=listed)
 
-    def step(event: gr.EventData, live: Any, listed: Any, at: int) -> OpenedHit:
-        return open_hit(context, batches, live, listed, at + opening.read_step(event))
+    def go_on(live: Any, listed: Any, at: int, step: Step) -> OpenedHit:
+        return open_hit(context, batches, live, listed, at + step.by)
 
     row = partial(open_row, context, batches)
-    widgets.wire(videos.open, row, [live, selection.run, hits], opened, **in_player.ends)
-    in_player.wire_steps("search", step, [live, listed, at], opened)
+    widgets.wire(videos.open, row, [in_player.live, selection.run, hits], opened, **in_player.ends)
+    in_player.answer("step_search", go_on, [in_player.live, listed, at], opened, **in_player.steps)
     return [*(event.then for event in (*found, added)), boxes.query.submit, boxes.scope.input]

@@ -19,8 +19,8 @@ from stepscope.app.formatting import shorten_ids
 from stepscope.app.live import handlers
 from stepscope.app.live.handlers import FILE, URL, WEBCAM, SessionForm, render_explained
 from stepscope.app.live.window import LiveWindows
+from stepscope.app.player.commands import InPlayer
 from stepscope.app.player.component import make_player
-from stepscope.app.player.opening import InPlayer
 from stepscope.app.server.routes import Modules
 from stepscope.app.window.context import AppContext
 

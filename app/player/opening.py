@@ -1,17 +1,17 @@
 """Opens a bundled video, a run, two, or the moment of a link in the player, from any tab."""
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from html import escape
 from pathlib import Path
-from typing import Any, Final, Literal, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import gradio as gr
 
 from stepscope.app.controls.run_inputs import read_strategy
-from stepscope.app.controls.widgets import make_ticket, read_event, wire
+from stepscope.app.controls.widgets import make_ticket, read_event
 from stepscope.app.core.batch_context import BatchContext
 from stepscope.app.core.places import NO_RUN
 from stepscope.app.core.run import PAGE_SCORING, Run
@@ -19,6 +19,7 @@ from stepscope.app.core.saved import BUNDLED_NAME, read_saved_run
 from stepscope.app.core.videos import Clip, find_split_clip, sample_clip
 from stepscope.app.formatting import as_sentence
 from stepscope.app.player.branches import plan_branch
+from stepscope.app.player.commands import Focus
 from stepscope.app.player.views import (
     Buttons,
     ClipView,
@@ -53,33 +54,6 @@ class OpenedHit(NamedTuple):
     listed: Any = gr.skip()
 
 
-@dataclass(frozen=True, kw_only=True)
-class InPlayer:
-    """How the events of other tabs open a video in the player of their window."""
-
-    view: PlayerView
-    ends: Mapping[str, Any]
-    """Arguments of events that exchange the video, such as the events to cancel."""
-
-    def wire(self, event: Callable[..., Any], handler: Callable[..., PlayerView], *inputs: Any) -> Any:
-        """Register a handler that takes the run in the player, then the values of ``inputs``; return the event."""
-        return wire(event, handler, [self.view.buttons.live, *inputs], self.view, **self.ends)
-
-    def wire_steps(
-        self, of: Literal["search", "settle", "videos"], step: Callable[..., Any], inputs: list[Any], view: Any
-    ) -> None:
-        """Register the handler by which the player goes through the list ``of``; ``read_step`` reads its event.
-
-        A key that is pressed while a moment opens counts after it.
-        """
-        wire(getattr(self.view.run.player, f"step_{of}"), step, inputs, view, trigger_mode="always_last", **self.ends)
-
-
-def read_step(event: gr.EventData) -> int:
-    """Return whether the next (1) or previous (-1) entry of a list is to open."""
-    return 1 if read_event(event, "by") == 1 else -1
-
-
 def show_bundled(context: AppContext, live: LiveRun | None, clip: Clip | None) -> PlayerView:
     """Show a bundled video and its task, with its saved run if there is one, whose thresholds the sliders get."""
     if clip is None:
@@ -109,21 +83,20 @@ def _show_saved(
     return _show(live, run, video, run_view, now=LiveRun.finished(run, other=other))
 
 
-def open_focus(context: AppContext, batches: BatchContext, live: LiveRun | None, event: gr.EventData) -> PlayerView:
+def open_focus(context: AppContext, batches: BatchContext, live: LiveRun | None, focus: Focus) -> PlayerView:
     """Open what was chosen in the head of the page: a video, a run or a split; what lies below it stays if it can.
 
     Without a run, and for the bundled one, a bundled video opens as on the first page.
     """
-    split, run, video_id = (str(read_event(event, part) or "") for part in ("split", "run", "video"))
+    split, run, video_id = focus.split, focus.run, focus.video
     try:
         samples = context.splits[split].samples if split in context.splits else ()
         videos = list_videos(batches, run) if run else [sample.video_id for sample in samples]
         if not videos:
             raise ValueError(f"{run or split or 'this'} has no video to show")
-        at = read_event(event, "at")
-        if video_id and video_id not in videos and at is None:
+        if video_id and video_id not in videos and focus.at is None:
             raise ValueError(f"there is no video {video_id} in {run or split}")
-        at, video_id = (at, video_id) if video_id in videos else (None, videos[0])
+        at, video_id = (focus.at, video_id) if video_id in videos else (None, videos[0])
         clip = next((one for one in context.bundled_videos.clips if one.name == video_id), None)
         if at is None and clip is not None and run in ("", BUNDLED_NAME):  # its link works on any server
             return show_bundled(context, live, clip)._replace(tabs=gr.Tabs(selected="player"))
@@ -131,7 +104,7 @@ def open_focus(context: AppContext, batches: BatchContext, live: LiveRun | None,
         return refuse(error)
     if not run:
         return open_reference(context, live, context.splits[split].find(video_id), destination=START)
-    there = Destination(at=float(at)) if isinstance(at, int | float) else WORST
+    there = WORST if at is None else Destination(at=at)
     return open_moment(context, batches, live, video_id, names=(run,), destination=there)
 
 

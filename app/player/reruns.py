@@ -13,10 +13,11 @@ from typing import Any, NamedTuple
 
 import gradio as gr
 
-from stepscope.app.controls.widgets import UPDATE_INTERVAL_S, Pace, make_ticket, read_event
+from stepscope.app.controls.widgets import UPDATE_INTERVAL_S, Pace, make_ticket
 from stepscope.app.core.plan import StreamPlan
 from stepscope.app.core.run import Run
 from stepscope.app.formatting import as_sentence
+from stepscope.app.player.commands import ThresholdRequest
 from stepscope.app.player.views import UNCHANGED, RunView, show_rerunning, show_run, show_status
 from stepscope.app.window.context import AppContext
 from stepscope.app.window.live_run import LiveRun
@@ -25,7 +26,6 @@ from stepscope.engine.errors import EngineError
 from stepscope.engine.plurals import format_count
 from stepscope.engine.records import FrameOutput, check_probs, is_decision
 from stepscope.engine.replay import Recording
-from stepscope.eval.data.json_fields import check_index
 
 
 class RequestView(NamedTuple):
@@ -36,24 +36,20 @@ class RequestView(NamedTuple):
     """A ticket if ``rerun`` follows."""
 
 
-def request_thresholds(context: AppContext, live: LiveRun | None, event: gr.EventData) -> RequestView:
-    """Store the thresholds that a window requests; ``rerun`` applies them once the model is free.
-
-    The event has ``speak`` and ``update``, the request's number ``ticket``, and ``has_run``, whether a run is shown.
-    """
+def request_thresholds(context: AppContext, live: LiveRun | None, asked: ThresholdRequest) -> RequestView:
+    """Store the thresholds that a window requests; ``rerun`` applies them once the model is free."""
     try:
-        speak, update = (read_threshold(read_event(event, name), name) for name in ("speak", "update"))
-        requested = Thresholds(speak=speak, update=update)
-        ticket = read_event(event, "ticket")
-        check_index("ticket", ticket)
+        requested = Thresholds(
+            speak=read_threshold(asked.speak, "speak"), update=read_threshold(asked.update, "update")
+        )
     except ValueError as error:
         return RequestView(show_status(as_sentence(error), is_problem=True))
     if live is None:
         text = "There is no run to apply thresholds to: press Run."
-        return RequestView(show_status(text, is_problem=True)) if read_event(event, "has_run") else RequestView()
-    if ticket <= live.ticket:
+        return RequestView(show_status(text, is_problem=True)) if asked.has_run else RequestView()
+    if asked.ticket <= live.ticket:
         return RequestView()
-    live.requested, live.ticket = requested, ticket
+    live.requested, live.ticket = requested, asked.ticket
     if live.run is None or not live.ended.is_set():
         return RequestView(rerun=make_ticket())  # it waits until the queued or streaming run is shown
     if live.run.model_digest != context.checkpoint.digest:

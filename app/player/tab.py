@@ -19,6 +19,7 @@ from stepscope.app.controls.run_inputs import (
 from stepscope.app.core.batch_context import BatchContext
 from stepscope.app.player import handlers, opening, reruns, streaming
 from stepscope.app.player.ask import AskPanel, make_ask_panel
+from stepscope.app.player.commands import ChoicesRequest, FrameRequest, wire_command
 from stepscope.app.player.component import make_player, patch_player
 from stepscope.app.player.downloads import export_figure, export_run
 from stepscope.app.player.explaining import make_explain_panel
@@ -169,29 +170,33 @@ def _make_stage(
 
 
 def wire_player(context: AppContext, batches: BatchContext, reviews: ReviewContext, tab: PlayerTab) -> None:
-    """Wire the requests of the player's script."""
+    """Wire the commands of the player's script that need no run of the model."""
     live, player = tab.view.buttons.live, tab.view.run.player
-    each: dict[str, Any] = {"trigger_mode": "multiple"}  # else Gradio leaves out an event while another one runs
+    each = {"trigger_mode": "multiple"}  # else Gradio leaves out an event while another one runs
+    of_frame = {**widgets.MODEL_QUEUE, "show_progress": "hidden", **each}
+
+    def inspect(live: Any, asked: FrameRequest) -> Any:
+        return patch_player(inspection=inspect_run(context, live, asked))
+
+    def explain(live: Any, asked: FrameRequest) -> Any:
+        return patch_player(evidence=explain_frame(context, batches, live, asked))
+
+    def offer(asked: ChoicesRequest) -> Any:
+        found = list_choices(batches, asked.part, split=asked.split, run=asked.run)
+        return patch_player(choices={"part": asked.part, "found": found})
+
     judge = partial(streaming.judge_against, context, reviews)
-    widgets.wire(player.against, judge, live, tab.view.run, **widgets.REVIEW_QUEUE, **each)
-    widgets.wire_download(player.export_run, export_run, live, **each)
     draw = partial(export_figure, context, reviews)
-    widgets.wire_download(player.export_figure, draw, live, **widgets.FIGURE_QUEUE, **each)
-
-    def inspect(live: Any, event: gr.EventData) -> Any:
-        return patch_player(inspection=inspect_run(context, live, event))
-
-    def explain(live: Any, event: gr.EventData) -> Any:
-        return patch_player(evidence=explain_frame(context, batches, live, event))
-
-    def offer(event: gr.EventData) -> Any:
-        part, split, run = (str(widgets.read_event(event, name) or "") for name in ("part", "split", "run"))
-        return patch_player(choices={"part": part, "found": list_choices(batches, part, split=split, run=run)})
-
-    widgets.wire(player.list_choices, offer, None, player, **widgets.AT_ONCE)
-    options = {**widgets.MODEL_QUEUE, "show_progress": "hidden", **each}
-    widgets.wire(player.inspect_frame, inspect, live, player, **options)
-    widgets.wire(player.explain_frame, explain, live, player, **options)
+    for name, handler, inputs, outputs, options in (
+        ("against", judge, live, tab.view.run, widgets.REVIEW_QUEUE | each),
+        ("inspect_frame", inspect, live, player, of_frame),
+        ("explain_frame", explain, live, player, of_frame),
+        ("list_choices", offer, None, player, widgets.AT_ONCE),
+    ):
+        wire_command(player, name, handler, inputs, outputs, **options)
+    for name, handler, queue in (("export_run", export_run, {}), ("export_figure", draw, widgets.FIGURE_QUEUE)):
+        file = gr.DownloadButton(visible="hidden")
+        widgets.save_after(wire_command(player, name, handler, live, file, **queue, **each), file)
 
 
 def wire_runs(context: AppContext, batches: BatchContext, tab: PlayerTab, *, page: gr.Blocks) -> dict[str, Any]:
@@ -214,8 +219,11 @@ def wire_runs(context: AppContext, batches: BatchContext, tab: PlayerTab, *, pag
     player = tab.view.run.player
     player.open_focus(None, None, None, js=FORGET_TASK_JS, api_visibility="private")
     widgets.wire(buttons.run.click, partial(handlers.queue_run, context), tab.run_inputs, view, **widgets.AT_ONCE)
-    each: dict[str, Any] = {"trigger_mode": "multiple"}
-    widgets.wire(player.what_if, partial(queue_branch, context), live, view, **each, **widgets.AT_ONCE)
+    each = {"trigger_mode": "multiple"}
+    requested = RequestView(run=tab.view.run, rerun=rerun)
+    request = partial(reruns.request_thresholds, context)
+    wire_command(player, "what_if", partial(queue_branch, context), live, view, **each)
+    wire_command(player, "thresholds", request, live, requested, **each)
     page.unload(release_recording)
     clip = tab.view.clip
     proposed = (clip.steps, tab.view.run.status)
@@ -226,10 +234,6 @@ def wire_runs(context: AppContext, batches: BatchContext, tab: PlayerTab, *, pag
     options = {**widgets.MODEL_QUEUE, **each, "show_progress": "minimal", "show_progress_on": tab.view.run.progress}
     streamed = stream.change(partial(streaming.stream_run, context), tab.run_inputs, run_view, **options)
     widgets.wire(streamed.then, handlers.finish_run, live, buttons, **widgets.AT_ONCE)
-    requested = RequestView(run=tab.view.run, rerun=rerun)
-    widgets.wire(
-        player.thresholds, partial(reruns.request_thresholds, context), live, requested, **each, **widgets.AT_ONCE
-    )
     stopping = buttons.stop.click(handlers.stop_run, live, None, **widgets.AT_ONCE)
     stopped = tab.view._replace(buttons=buttons._replace(rerun=rerun))
     show_stopped = partial(handlers.show_stopped, context)

@@ -1,8 +1,8 @@
 """The queues: only events that have work enter that of the model, since each one counts as waiting."""
 
+import re
 from collections.abc import Iterator
-from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import gradio as gr
 import pytest
@@ -10,11 +10,13 @@ import pytest
 from stepscope.app.batch.runs.handlers import ShownRun
 from stepscope.app.controls.widgets import MODEL_QUEUE
 from stepscope.app.player import handlers, opening, reruns
+from stepscope.app.player.commands import COMMANDS, ThresholdRequest
 from stepscope.app.player.questions import ask_in_run
 from stepscope.app.review_store.store import open_store
 from stepscope.app.window.context import AppContext
 from stepscope.app.window.live_run import LiveRun
 from tests.support.pages.benches import make_page, run_through
+from tests.support.paths import ROOT
 
 BOXES: dict[str, Any] = {"goal": "build", "steps": "S1: attach the wheel", "user_turns": ""}
 
@@ -73,8 +75,8 @@ def test_a_page_enters_it_only_to_stream_the_run_of_its_link(
 
 @pytest.mark.parametrize(("speak", "has_work"), [(0.5, False), (2, False), (0.2, True)])
 def test_only_other_thresholds_enter_it(context: AppContext, finished: LiveRun, speak: float, has_work: bool) -> None:
-    event = SimpleNamespace(speak=speak, update=0.5, ticket=1, has_run=True)
-    view = reruns.request_thresholds(context, finished, cast(gr.EventData, event))
+    asked = ThresholdRequest(speak=speak, update=0.5, ticket=1, has_run=True)
+    view = reruns.request_thresholds(context, finished, asked)
     assert has_ticket(view.rerun) == has_work
     assert has_ticket(handlers.show_stopped(context, finished).buttons.rerun) == has_work
 
@@ -87,6 +89,16 @@ def test_refused_work_does_not_enter_it(context: AppContext) -> None:
     assert [has_ticket(ticket) for view in refused for ticket in (view.buttons.stream, view.buttons.rerun)] == [
         False
     ] * 4
+
+
+def test_each_command_of_the_player_is_answered(page: gr.Blocks) -> None:
+    (player,) = (block for block in page.blocks.values() if block.elem_id == "player")
+    answered = {event for one in page.fns.values() for block, event in one.targets if block == player._id}
+    assert answered == set(COMMANDS)
+    script = (ROOT / "app" / "publish" / "static" / "view.js").read_text(encoding="utf-8")
+    published = re.findall(r"^    (\w+): ", script.partition("const events = {")[2].partition("};")[0], re.MULTILINE)
+    assert "step_videos" in published
+    assert set(published) <= answered, "the published player answers the same commands"
 
 
 def test_what_a_window_shows_is_the_last_output_of_a_poll(page: gr.Blocks) -> None:

@@ -14,6 +14,7 @@ from stepscope.app.batch.selection import save_slice
 from stepscope.app.core.batch_context import BatchContext
 from stepscope.app.core.saved import BUNDLED_NAME
 from stepscope.app.player import opening
+from stepscope.app.player.commands import Step
 from stepscope.app.player.views import PlayerView, show_run
 from stepscope.app.window.context import AppContext
 from stepscope.app.window.focus import list_videos
@@ -36,7 +37,7 @@ def test_the_videos_of_a_run_follow_one_another_in_the_order_of_its_table(
     monkeypatch.setattr(gr, "Warning", said.append)
 
     def step(live: Any, by: int, *, name: str | None = "a", **chosen: Any) -> Any:
-        return live_of(handlers.step_video(context, finished, live, select(name, **chosen), by=by))
+        return live_of(handlers.step_video(context, finished, live, select(name, **chosen), Step(by=by)))
 
     event: Any = SimpleNamespace(row_value=["v1", 0.5])
     second = live_of(opening.open_video(context, finished, None, "a", event))

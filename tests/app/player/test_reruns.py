@@ -2,15 +2,14 @@
 
 import json
 from dataclasses import replace
-from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
-import gradio as gr
 import pytest
 
 from stepscope.app.core.run import Run
 from stepscope.app.core.videos import Clip
 from stepscope.app.player import handlers, reruns, streaming
+from stepscope.app.player.commands import ThresholdRequest
 from stepscope.app.player.views import UNCHANGED, RunView
 from stepscope.app.window.context import AppContext
 from stepscope.app.window.live_run import LiveRun
@@ -30,10 +29,10 @@ def live(context: AppContext, clip: Clip) -> LiveRun:
 
 
 def ask(
-    context: AppContext, live: LiveRun | None, speak: object, update: object, *, ticket: int = 1, has_run: bool = True
+    context: AppContext, live: LiveRun | None, speak: float, update: float, *, ticket: int = 1, has_run: bool = True
 ) -> RunView:
-    event = SimpleNamespace(speak=speak, update=update, ticket=ticket, has_run=has_run)
-    return reruns.request_thresholds(context, live, cast(gr.EventData, event)).run
+    asked = ThresholdRequest(speak=speak, update=update, ticket=ticket, has_run=has_run)
+    return reruns.request_thresholds(context, live, asked).run
 
 
 def rerun(context: AppContext, live: LiveRun | None) -> RunView:
@@ -135,6 +134,6 @@ def test_a_run_of_another_checkpoint_keeps_its_thresholds_and_the_page_says_so(
 
 
 def test_what_is_no_threshold_is_refused_in_a_sentence(context: AppContext, live: LiveRun) -> None:
-    view = ask(context, live, "abc", 0.5)
-    assert view.status.value == "⚠ the speak threshold must be a number from 0 to 1; got 'abc'."
+    view = ask(context, live, 1.5, 0.5)
+    assert view.status.value == "⚠ the speak threshold must be a number from 0 to 1; got 1.5."
     assert live.requested is None

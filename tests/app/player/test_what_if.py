@@ -3,7 +3,6 @@
 import json
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any, cast
 
 import gradio as gr
@@ -12,6 +11,7 @@ import pytest
 from stepscope.app.core.places import MAX_LINKED_CHANGES, link_params
 from stepscope.app.core.run import write_content
 from stepscope.app.player import streaming
+from stepscope.app.player.commands import BranchRequest
 from stepscope.app.player.opening import open_link
 from stepscope.app.player.views import PlayerView, RunView, task_boxes
 from stepscope.app.player.what_if import queue_branch
@@ -27,8 +27,7 @@ BOXES: Any = ("build the toy truck", "", "", 0.5, 0.5)
 
 
 def queue(context: AppContext, live: LiveRun | None, changes: str, **detail: Any) -> PlayerView:
-    event = SimpleNamespace(changes=changes, beside=detail.get("beside"), is_new=detail.get("is_new", True))
-    return queue_branch(context, live, cast(Any, event))
+    return queue_branch(context, live, BranchRequest(changes=changes, **({"is_new": True} | detail)))
 
 
 def stream(context: AppContext, live: LiveRun) -> RunView:

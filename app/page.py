@@ -48,9 +48,7 @@ def build_page(context: AppContext, batches: BatchContext, reviews: ReviewContex
             review_tab = make_tab("Reviews", tab_id="reviews")
         wire_player(context, batches, reviews, tab)
         ends = wire_runs(context, batches, tab, page=page)
-        tab.view.run.player.shown(
-            None, None, list(tab.view.thresholds), js=READ_THRESHOLDS_JS, api_visibility="private"
-        )
+        tab.view.player.shown(None, None, tab.view.sliders, js=READ_THRESHOLDS_JS, api_visibility="private")
         with tab.uploads:
             make_upload_panel(context, tab.view, ends)
         in_player = InPlayer(view=tab.view, ends=ends)
@@ -65,7 +63,7 @@ def build_page(context: AppContext, batches: BatchContext, reviews: ReviewContex
             review_views = make_review_tab(context, batches, reviews, in_player, here=review_tab)
         wire_calibration(context, batches, tab.view, tab.calibration)
         wire_previews(tab)
-        _wire_tabs(page, tab.view.run.player, tabs, {"batch": batch_views, "reviews": review_views})
+        _wire_tabs(page, tab.view.player, tabs, {"batch": batch_views, "reviews": review_views})
     drop_hidden_progress(page)
     report_failures(page)
     context.model_use.list_waiting = partial(list_waiting, page)

@@ -265,8 +265,9 @@ def make_publish_panel(
         title=title,
         story=story,
     )
-    begin, opened = (lambda: (True, gr.Column(visible=True), STORY)), (is_open, box, what)
-    asked = in_player.answer("publish_story", begin, None, opened)
+    asked = in_player.answer(
+        "publish_story", lambda: (True, gr.Column(visible=True), STORY), None, (is_open, box, what)
+    )
     asked.then(lambda: gr.Tabs(selected="batch"), None, in_player.view.tabs, **widgets.AT_ONCE)
     opened = [
         opener.click(

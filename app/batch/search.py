@@ -15,7 +15,6 @@ from stepscope.app.controls.widgets import Updates
 from stepscope.app.core.batch_context import BatchContext
 from stepscope.app.player import opening
 from stepscope.app.player.commands import InPlayer, KindRequest, Step
-from stepscope.app.player.opening import OpenedHit
 from stepscope.app.player.views import PlayerView
 from stepscope.app.review_store.events import find_moment_event
 from stepscope.app.window.context import AppContext
@@ -65,18 +64,18 @@ def add_term(query: str | None, trait: str | None) -> tuple[str, None]:
 
 def open_hit(
     context: AppContext, batches: BatchContext, live: LiveRun | None, hits: Hits | None, number: int
-) -> OpenedHit:
+) -> PlayerView:
     """Show the moment at a place of the hits in the player."""
     if hits is None or not 0 <= number < len(hits.moments):
         words = "there is no search; type one in Batch" if hits is None else "there is no further moment"
-        return OpenedHit(player=opening.refuse(ValueError(words)))
+        return opening.refuse(ValueError(words))
     hit: Any = hits.moments.iloc[number]
     run, video_id = str(hit.run), str(hit.video_id)
     place = ListPlace(of="search", number=number + 1, total=len(hits.moments), query=hits.query)
     event = find_moment_event(batches.find_sample(run, video_id), hit)
     there = Destination(at=float(hit.time_s), event=None if event is None else event.key, place=place)
-    player = opening.open_moment(context, batches, live, video_id, names=(run,), destination=there)
-    return OpenedHit(player) if player == PlayerView() else OpenedHit(player, at=number, listed=hits)
+    view = opening.open_moment(context, batches, live, video_id, names=(run,), destination=there)
+    return PlayerView(view, at=number, listed=hits) if view != PlayerView() else view
 
 
 def open_row(
@@ -86,13 +85,13 @@ def open_row(
     name: str | None,
     hits: Hits | None,
     event: gr.EventData,
-) -> OpenedHit:
+) -> PlayerView:
     """Show the clicked moment of a search in the player, or a video without one at its worst moment."""
     number = widgets.read_event(event, "number")
     if isinstance(number, int):
         return open_hit(context, batches, live, hits, number)
     video_id, run = str(widgets.read_event(event, "point")), str(widgets.read_event(event, "run") or name)
-    return OpenedHit(opening.open_moment(context, batches, live, video_id, names=(run,), destination=WORST))
+    return opening.open_moment(context, batches, live, video_id, names=(run,), destination=WORST)
 
 
 def write_hits(folder: Path, batches: BatchContext, selection: Selection) -> Path:
@@ -152,9 +151,9 @@ def wire_search(
     offered = partial(gr.on, [selection.run.change, boxes.terms.focus])
     widgets.wire(offered, partial(offer_terms, batches), selection.run, boxes.terms, **widgets.AT_ONCE)
     listed, at = gr.State(None), gr.State(0)
-    opened = OpenedHit(player=in_player.view, at=at, listed=listed)
+    opened = {**vars(in_player.view), "at": at, "listed": listed}
 
-    def go_on(live: Any, listed: Any, at: int, step: Step) -> OpenedHit:
+    def go_on(live: Any, listed: Any, at: int, step: Step) -> PlayerView:
         return open_hit(context, batches, live, listed, at + step.by)
 
     row = partial(open_row, context, batches)

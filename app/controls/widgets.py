@@ -205,15 +205,16 @@ def read_event(event: gr.EventData, name: str) -> Any:
         return None
 
 
-_check = cache(TypeAdapter)
+_adapt: Callable[[Any], TypeAdapter[Any]] = cache(TypeAdapter)
 
 
 def read_arguments(kind: type[A], event: gr.EventData) -> A:
     """Return what a script sent with an event, checked. Raises ``gr.Error``, which the page shows, for other values."""
-    sent = {part.name: read_event(event, part.name) for part in fields(kind)}  # type: ignore[arg-type]
+    sent = {part.name: read_event(event, part.name) for part in fields(kind)}
     known = {name: replace_surrogates_in(value) for name, value in sent.items() if value is not None}
     try:
-        return _check(kind).validate_python(known)  # type: ignore[return-value]
+        checked: A = _adapt(kind).validate_python(known)
+        return checked
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         where = ".".join(map(str, first["loc"]))

@@ -293,11 +293,9 @@ def open_recording(
     """Show the recorded session in the player, with the way to a reference of its own."""
     name = window.run_name if window is not None else ""
     view = open_moment(context, batches, live, name, names=(name,), destination=START)
-    clip = view.clip.clip
-    if not isinstance(clip, Clip):
+    if not isinstance(view.clip, Clip):
         return view  # it could not be opened
-    status = status_line(f"{name}, {format_clock(clip.duration_s)}. {COPIED}")
-    return view._replace(run=view.run._replace(status=status))
+    return PlayerView(view, status=status_line(f"{name}, {format_clock(view.clip.duration_s)}. {COPIED}"))
 
 
 def fill_task(context: AppContext, name: str | None) -> Updates:

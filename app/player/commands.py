@@ -10,7 +10,7 @@ from inspect import signature
 from typing import Any, Final, Literal
 
 from stepscope.app.controls.widgets import AT_ONCE, Arguments, wire
-from stepscope.app.player.views import PlayerView
+from stepscope.app.player.views import PlayerComponents, PlayerView
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -168,14 +168,14 @@ def wire_command(player: Any, name: str, answer: Callable[..., Any], inputs: Any
 class InPlayer:
     """How the events of a tab open a video in the player of their window, and how the tab answers its script."""
 
-    view: PlayerView
+    view: PlayerComponents
     ends: Mapping[str, Any]
     """Arguments of events that exchange the video, such as the events to cancel."""
 
     @property
     def live(self) -> Any:
         """The state of the run in the player."""
-        return self.view.buttons.live
+        return self.view.live
 
     @property
     def steps(self) -> dict[str, Any]:
@@ -188,4 +188,4 @@ class InPlayer:
 
     def answer(self, name: str, handler: Callable[..., Any], inputs: Any, outputs: Any, **options: Any) -> Any:
         """Register what answers an event of the player's script; return the event."""
-        return wire_command(self.view.run.player, name, handler, inputs, outputs, **options)
+        return wire_command(self.view.player, name, handler, inputs, outputs, **options)

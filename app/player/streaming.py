@@ -1,6 +1,6 @@
 """Event handlers that stream a run, from the click on Run to its end, or score it against a different reference.
 
-They yield ``RunView`` frame by frame, so that a run can be watched and stopped. The player fetches the frames itself
+They yield ``PlayerView`` frame by frame, so that a run can be watched and stopped. The player fetches the frames itself
 (``app.window.increments``), at most every 0.4 s.
 """
 
@@ -21,7 +21,7 @@ from stepscope.app.core.videos import Clip
 from stepscope.app.formatting import as_sentence, format_rate
 from stepscope.app.player.branches import begin_branch, can_record
 from stepscope.app.player.commands import Against
-from stepscope.app.player.views import UNCHANGED, RunView, show_run, show_running, show_status
+from stepscope.app.player.views import PlayerView, show_run, show_running, show_status
 from stepscope.app.review_store.store import read_review
 from stepscope.app.server.identity import signed_in, typed_name
 from stepscope.app.window.context import AppContext, ReviewContext
@@ -52,13 +52,13 @@ def stream_run(
     speak_threshold: float | None,
     update_threshold: float | None,
     strategy: str | None = None,
-) -> Generator[RunView]:
+) -> Generator[PlayerView]:
     """Stream the video through the model and show its outputs as they arrive; nothing without a queued run.
 
     Thresholds that were requested while the run was queued apply; later ones are left to ``app.player.reruns``.
     """
     if live is None or live.is_started:
-        yield UNCHANGED
+        yield PlayerView()
         return
     live.is_started = True
     try:
@@ -94,18 +94,18 @@ def stream_run(
 
 def judge_against(
     context: AppContext, reviews: ReviewContext, live: LiveRun | None, asked: Against, request: gr.Request
-) -> RunView:
+) -> PlayerView:
     """Show the run scored against the corrected or the source reference; conflicting corrections are not applied.
 
     For a blind reviewer only their own corrections apply. A run that was replaced meanwhile is not shown again.
     """
     view = _judge(context, reviews, live, asked, request)
-    return UNCHANGED if live is not None and live.is_cancelled else view
+    return PlayerView() if live is not None and live.is_cancelled else view
 
 
 def _judge(
     context: AppContext, reviews: ReviewContext, live: LiveRun | None, asked: Against, request: gr.Request
-) -> RunView:
+) -> PlayerView:
     run, other = (live.run, live.other) if live else (None, None)
     sample = reviews.sample(run.clip.video_id, reference=digest_reference(run.clip)) if run else None
     if run is None or sample is None or run.clip.sample is None:
@@ -129,7 +129,7 @@ def _judge(
     return view if live and live.run is run else _judge(context, reviews, live, asked, request)
 
 
-def _stream_frames(context: AppContext, live: LiveRun, run: Run, *, is_unscored: bool) -> Generator[RunView]:
+def _stream_frames(context: AppContext, live: LiveRun, run: Run, *, is_unscored: bool) -> Generator[PlayerView]:
     damages: list[str] = []
 
     def add_damage(warning: str) -> None:
@@ -213,7 +213,7 @@ def _begin_outputs(
 
 def _show_progress(
     context: AppContext, live: LiveRun, run: Run, outputs: Generator[FrameOutput], increments: StreamIncrements
-) -> Generator[RunView]:
+) -> Generator[PlayerView]:
     """Yield progress views whose cost does not grow with the run; the run of ``live`` then has the outputs so far."""
     live.increments = increments
     began, pace, is_first = time.perf_counter(), Pace(STATUS_INTERVAL_S), True

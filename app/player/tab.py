@@ -26,9 +26,8 @@ from stepscope.app.player.explaining import make_explain_panel
 from stepscope.app.player.inspection import explain_frame, inspect_run
 from stepscope.app.player.proposals import propose_steps
 from stepscope.app.player.questions import wire_question
-from stepscope.app.player.reruns import RequestView
 from stepscope.app.player.review import answer
-from stepscope.app.player.views import Buttons, ClipView, PlayerView, RunView, SliderThresholds
+from stepscope.app.player.views import PlayerComponents, PlayerView
 from stepscope.app.player.what_if import queue_branch
 from stepscope.app.window.context import AppContext, ReviewContext
 from stepscope.app.window.focus import list_choices, name_model
@@ -60,7 +59,7 @@ RESTORE_TASK_JS = f"""(...texts) => {{
 class PlayerTab:
     """Components of the player tab."""
 
-    view: PlayerView
+    view: PlayerComponents
     uploads: Any
     asking: AskPanel | None
     """The panel *Ask*; None if the page has none."""
@@ -68,14 +67,9 @@ class PlayerTab:
     calibration: WorkButtons
 
     @property
-    def task(self) -> list[Any]:
-        """The boxes of the task."""
-        return [self.view.clip.goal, self.view.clip.steps, self.view.clip.user_turns]
-
-    @property
     def run_inputs(self) -> list[Any]:
         """Inputs of handlers that start a run."""
-        return [self.view.buttons.live, self.view.clip.clip, *self.task, *self.view.thresholds, self.view.strategy]
+        return [self.view.live, self.view.clip, *self.view.task, *self.view.sliders, self.view.strategy]
 
 
 def make_player_tab(
@@ -120,24 +114,25 @@ def make_player_tab(
             calibration = gr.HTML(elem_id="calibration", padding=False)
             strategy = make_context_choice(context.config, elem_id="context")
         with gr.Column(scale=11, min_width=640, elem_classes="work", elem_id="study"):
-            video, run_view = _make_stage(context, batches, reviews, status, live)
+            video, player, shown = _make_stage(context, batches, reviews, status, live)
             asking = None  # on ZeroGPU, as the model keeps nothing between two calls
             if context.remote is None:
-                asking = make_ask_panel(context, live=live, video=video, player=run_view.player, user_turns=user_turns)
-    view = PlayerView(
-        clip=ClipView(
-            clip=clip,
-            video=video,
-            upload=upload,
-            goal=goal,
-            steps=steps,
-            user_turns=user_turns,
-        ),
-        run=run_view,
-        buttons=Buttons(live=live, run=run, stop=stop, stream=None, rerun=None),
-        thresholds=SliderThresholds(speak=sliders.speak, update=sliders.update),
-        tabs=tabs,
+                asking = make_ask_panel(context, live=live, video=video, player=player, user_turns=user_turns)
+    view = PlayerComponents(
+        clip=clip,
+        live=live,
+        video=video,
+        upload=upload,
+        goal=goal,
+        steps=steps,
+        user_turns=user_turns,
+        **shown,
+        run=run,
+        stop=stop,
+        speak=sliders.speak,
+        update=sliders.update,
         strategy=strategy,
+        tabs=tabs,
     )
     calibrating = WorkButtons(start=calibrate, cancel=cancel, progress=calibration)
     return PlayerTab(view=view, uploads=uploads, asking=asking, propose=propose, calibration=calibrating)
@@ -145,8 +140,8 @@ def make_player_tab(
 
 def _make_stage(
     context: AppContext, batches: BatchContext, reviews: ReviewContext, status: gr.HTML, live: gr.State
-) -> tuple[Any, RunView]:
-    """Lay out the video and its run; return the ``gr.Video`` and the components of the run."""
+) -> tuple[Any, Any, dict[str, Any]]:
+    """Lay out the video and its run; return the ``gr.Video``, the player, and the components of the run by name."""
     with gr.Column(elem_id="shown_run"):
         progress = gr.HTML(elem_id="progress", padding=False)
         with gr.Column(elem_id="stage"):
@@ -163,15 +158,15 @@ def _make_stage(
                 model=name_model(context.checkpoint.digest, context.checkpoint.name),
             )
         scores = gr.HTML(elem_id="scores", padding=False)
-        view = RunView(status=status, progress=progress, player=player, scores=scores)
+        shown = {"status": status, "progress": progress, "player": player, "scores": scores}
         if context.remote is None:
-            make_explain_panel(context, batches, live, view)
-    return video, view
+            make_explain_panel(context, batches, live, {**shown})
+    return video, player, shown
 
 
 def wire_player(context: AppContext, batches: BatchContext, reviews: ReviewContext, tab: PlayerTab) -> None:
     """Wire the commands of the player's script that need no run of the model."""
-    live, player = tab.view.buttons.live, tab.view.run.player
+    live, player = tab.view.live, tab.view.player
     each = {"trigger_mode": "multiple"}  # else Gradio leaves out an event while another one runs
     of_frame = {**widgets.MODEL_QUEUE, "show_progress": "hidden", **each}
 
@@ -188,7 +183,7 @@ def wire_player(context: AppContext, batches: BatchContext, reviews: ReviewConte
     judge = partial(streaming.judge_against, context, reviews)
     draw = partial(export_figure, context, reviews)
     for name, handler, inputs, outputs, options in (
-        ("against", judge, live, tab.view.run, widgets.REVIEW_QUEUE | each),
+        ("against", judge, live, tab.view.of_run, widgets.REVIEW_QUEUE | each),
         ("inspect_frame", inspect, live, player, of_frame),
         ("explain_frame", explain, live, player, of_frame),
         ("list_choices", offer, None, player, widgets.AT_ONCE),
@@ -201,50 +196,46 @@ def wire_player(context: AppContext, batches: BatchContext, reviews: ReviewConte
 
 def wire_runs(context: AppContext, batches: BatchContext, tab: PlayerTab, *, page: gr.Blocks) -> dict[str, Any]:
     """Wire the start, stop and re-run of runs; return the options of events that cancel the current run."""
-    live, run_view, buttons = tab.view.buttons.live, list(tab.view.run), tab.view.buttons
+    view, live, player = vars(tab.view), tab.view.live, tab.view.player
 
     def open_page(live: Any, request: gr.Request) -> Any:
-        view = opening.open_link(context, batches, live, dict(request.query_params))
-        return view._replace(tabs=gr.skip())  # that of the address is opened
+        opened = opening.open_link(context, batches, live, dict(request.query_params))
+        return PlayerView(opened, tabs=gr.skip())  # that of the address is opened
 
     def release_recording(request: gr.Request) -> None:
         closed = read_state(page, live, request.session_hash)
         if closed is not None:
             context.recordings.release(closed)
 
-    stream, rerun = gr.State(0), gr.State(0)  # tickets: only handlers that have work for the model change them
-    view = tab.view._replace(buttons=buttons._replace(stream=stream))
-    opened = widgets.wire(page.load, open_page, live, view, **widgets.AT_ONCE)
-    opened.then(None, tab.task, tab.task, js=RESTORE_TASK_JS, api_visibility="private")
-    player = tab.view.run.player
-    player.open_focus(None, None, None, js=FORGET_TASK_JS, api_visibility="private")
-    widgets.wire(buttons.run.click, partial(handlers.queue_run, context), tab.run_inputs, view, **widgets.AT_ONCE)
-    each = {"trigger_mode": "multiple"}
-    requested = RequestView(run=tab.view.run, rerun=rerun)
-    request = partial(reruns.request_thresholds, context)
-    wire_command(player, "what_if", partial(queue_branch, context), live, view, **each)
-    wire_command(player, "thresholds", request, live, requested, **each)
     page.unload(release_recording)
-    clip = tab.view.clip
-    proposed = (clip.steps, tab.view.run.status)
-    propose = partial(propose_steps, context)
-    proposing = widgets.wire(tab.propose.click, propose, [clip.clip, clip.goal], proposed, **widgets.MODEL_QUEUE)
+    stream, rerun = gr.State(0), gr.State(0)  # tickets: only handlers that have work for the model change them
+    starting, each = {**view, "stream": stream}, {"trigger_mode": "multiple"}
+    opened = widgets.wire(page.load, open_page, live, starting, **widgets.AT_ONCE)
+    opened.then(None, tab.view.task, tab.view.task, js=RESTORE_TASK_JS, api_visibility="private")
+    player.open_focus(None, None, None, js=FORGET_TASK_JS, api_visibility="private")
+    widgets.wire(view["run"].click, partial(handlers.queue_run, context), tab.run_inputs, starting, **widgets.AT_ONCE)
+    wire_command(player, "what_if", partial(queue_branch, context), live, starting, **each)
     if tab.asking is not None:
-        wire_question(tab.asking.in_run.click, context, question=tab.asking.question, live=live, view=view)
-    options = {**widgets.MODEL_QUEUE, **each, "show_progress": "minimal", "show_progress_on": tab.view.run.progress}
-    streamed = stream.change(partial(streaming.stream_run, context), tab.run_inputs, run_view, **options)
-    widgets.wire(streamed.then, handlers.finish_run, live, buttons, **widgets.AT_ONCE)
-    stopping = buttons.stop.click(handlers.stop_run, live, None, **widgets.AT_ONCE)
-    stopped = tab.view._replace(buttons=buttons._replace(rerun=rerun))
-    show_stopped = partial(handlers.show_stopped, context)
+        wire_question(tab.asking.in_run.click, context, question=tab.asking.question, view=starting)
+    options = {**widgets.MODEL_QUEUE, **each, "show_progress": "minimal", "show_progress_on": view["progress"]}
+    run = partial(streaming.stream_run, context)
+    streamed = widgets.wire(stream.change, run, tab.run_inputs, tab.view.of_run, **options)
+    widgets.wire(streamed.then, handlers.finish_run, live, tab.view.choose("run", "stop"), **widgets.AT_ONCE)
+    request = partial(reruns.request_thresholds, context)
+    wire_command(player, "thresholds", request, live, {**tab.view.of_run, "rerun": rerun}, **each)
+    stopping = view["stop"].click(handlers.stop_run, live, None, **widgets.AT_ONCE)
+    show_stopped, stopped = partial(handlers.show_stopped, context), {**view, "rerun": rerun}
     widgets.wire(stopping.then, show_stopped, live, stopped, cancels=streamed, **widgets.AT_ONCE)
     options = {**widgets.MODEL_QUEUE, "trigger_mode": "always_last", "show_progress": "hidden"}
-    again = rerun.change(partial(reruns.rerun, context), live, run_view, **options)
+    again = widgets.wire(rerun.change, partial(reruns.rerun, context), live, tab.view.of_run, **options)
+    propose, proposed = partial(propose_steps, context), (view["steps"], view["status"])
+    inputs = [view["clip"], view["goal"]]
+    proposing = widgets.wire(tab.propose.click, propose, inputs, proposed, **widgets.MODEL_QUEUE)
     return {"cancels": [streamed, again, proposing], **widgets.AT_ONCE}
 
 
 def wire_previews(tab: PlayerTab) -> None:
     """Wire the boxes and sliders whose moves the player's script follows."""
-    moves = [event for slider in tab.view.thresholds for event in (slider.input, slider.release)]
-    gr.on(moves, None, list(tab.view.thresholds), None, js=widgets.PREVIEW_THRESHOLDS_JS, api_visibility="private")
-    gr.on([box.input for box in tab.task], None, tab.task, None, js=KEEP_TASK_JS, api_visibility="private")
+    moves = [event for slider in tab.view.sliders for event in (slider.input, slider.release)]
+    gr.on(moves, None, tab.view.sliders, None, js=widgets.PREVIEW_THRESHOLDS_JS, api_visibility="private")
+    gr.on([box.input for box in tab.view.task], None, tab.view.task, None, js=KEEP_TASK_JS, api_visibility="private")

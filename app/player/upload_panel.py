@@ -9,11 +9,11 @@ from stepscope.app.controls.run_inputs import make_rule_boxes
 from stepscope.app.controls.widgets import AT_ONCE, CHECK_QUEUE, LATEST, make_status_line, wire
 from stepscope.app.player import uploads
 from stepscope.app.player.uploads import ResultCheck
-from stepscope.app.player.views import PlayerView
+from stepscope.app.player.views import PlayerComponents
 from stepscope.app.window.context import AppContext
 
 
-def make_upload_panel(context: AppContext, view: PlayerView, ends: dict[str, Any]) -> None:
+def make_upload_panel(context: AppContext, view: PlayerComponents, ends: dict[str, Any]) -> None:
     """Lay out the files of an upload below its box, and wire the upload of videos.
 
     ``ends`` are arguments of events that exchange the video, such as the events to cancel.
@@ -28,9 +28,8 @@ def make_upload_panel(context: AppContext, view: PlayerView, ends: dict[str, Any
             rule = make_rule_boxes("result")
             decide = gr.Button("Decide by this rule", size="sm", elem_id="result_decide")
     accepted, checked, checked_result = (gr.State(None) for _ in range(3))  # the latest accepted files
-    chosen, upload = view.run.player.open_focus, view.clip.upload
-    live, clip = view.buttons.live, view.clip.clip
-    boxes = [view.clip.goal, view.clip.steps, view.clip.user_turns]
+    chosen, upload = view.player.open_focus, view.upload
+    live, clip = view.live, view.clip
     check = partial(uploads.check_upload, context)
     upload.upload(check, [clip, upload], [accepted, upload, problem], **CHECK_QUEUE)
     wire(accepted.change, partial(uploads.show_upload, context), [live, clip, accepted], view, **ends)
@@ -51,6 +50,6 @@ def make_upload_panel(context: AppContext, view: PlayerView, ends: dict[str, Any
     of_result(lambda: None, None, rule.threshold, **AT_ONCE)  # it was that of another file
     wire(decide.click, uploads.check_result, [*files, *rule], result_check, **AT_ONCE)
     shown = partial(uploads.show_reference, context)
-    wire(checked.change, shown, [live, clip, checked, checked_result, *boxes], view, **ends)
+    wire(checked.change, shown, [live, clip, checked, checked_result, *view.task], view, **ends)
     shown = partial(uploads.show_result, context)
-    wire(checked_result.change, shown, [live, clip, checked_result, *boxes], view, **ends)
+    wire(checked_result.change, shown, [live, clip, checked_result, *view.task], view, **ends)

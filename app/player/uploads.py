@@ -88,15 +88,9 @@ def show_upload(context: AppContext, live: LiveRun | None, before: Clip | None, 
     The task of the previous bundled video is cleared; a task that the user typed is kept.
     """
     clip = accepted.clip
-    task: Any = "" if before is not None and before.sample is not None else gr.skip()
-    view = views.ClipView(
-        clip=clip,
-        video=accepted.video and str(accepted.video),
-        upload=gr.skip(),
-        goal=task,
-        steps=task,
-        user_turns=task,
-    )
+    is_of_bundled = before is not None and before.sample is not None
+    task = {"goal": "", "steps": "", "user_turns": ""} if is_of_bundled else {}
+    view = views.PlayerView(clip=clip, video=accepted.video and str(accepted.video), **task)
     converted = f" Shown as a converted copy, because {clip.copy_reason}." if clip.copy_reason else ""
     if clip.cut_s is not None:
         converted += f" The file is cut off at {clip.cut_s:.2f} s: only that part can be read."
@@ -105,8 +99,8 @@ def show_upload(context: AppContext, live: LiveRun | None, before: Clip | None, 
         converted += f" The file is damaged at {damaged}: pictures near it and after it may be missing."
     status = f"{clip.name}, {format_clock(clip.duration_s)}.{converted} Set goal and steps, then press Run."
     context.recent.keep_clip(clip)
-    run_view = views.show_nothing(f"{status} {context.warn_of_model(clip)}".strip(), clip=clip)
-    return views.PlayerView(clip=view, run=run_view, buttons=cancel_run(live))
+    shown = views.show_nothing(f"{status} {context.warn_of_model(clip)}".strip(), clip=clip)
+    return views.PlayerView(view, shown, cancel_run(live))
 
 
 def show_example(context: AppContext, live: LiveRun | None) -> tuple[views.PlayerView, str, Any, str]:
@@ -119,10 +113,10 @@ def show_example(context: AppContext, live: LiveRun | None) -> tuple[views.Playe
         read_upload(video, fps=context.config.fps, max_duration_s=context.max_duration_s), manifest
     )
     context.recent.keep_clip(clip)
-    view = views.ClipView(clip=clip, video=str(video), upload=str(video), **views.task_boxes(sample))
+    view = views.PlayerView(clip=clip, video=str(video), upload=str(video), **views.task_boxes(sample))
     status, is_mismatch = describe_reference(clip, sample, manifest)
-    run_view = views.show_nothing(f"An example of an upload: {status}", clip=clip, is_problem=is_mismatch)
-    player = views.PlayerView(clip=view, run=run_view, buttons=cancel_run(live))
+    shown = views.show_nothing(f"An example of an upload: {status}", clip=clip, is_problem=is_mismatch)
+    player = views.PlayerView(view, shown, cancel_run(live))
     return player, str(manifest), gr.Accordion(open=True), ""
 
 
@@ -205,7 +199,7 @@ def show_result(
         return views.PlayerView()  # another video was opened
     if checked.path is None:
         status = f"{clip.name}, {format_clock(clip.duration_s)}, without results. Press Run."
-        return views.PlayerView(run=views.show_nothing(status, clip=clip), buttons=cancel_run(live))
+        return views.PlayerView(views.show_nothing(status, clip=clip), cancel_run(live))
     settings = {"versions": versions(), **context.encoder}
     run, problems, warning = _read(
         clip, checked.path, settings=settings, rule=checked.rule, typed=_read_boxes(clip, *boxes)
@@ -219,11 +213,8 @@ def show_result(
     notes += ["Add a reference to score it."] if clip.sample is None else []
     given = {} if clip.sample is None else {name: text for name, text in views.task_boxes(run).items() if text}
     destination = STAY if clip.sample is None else FIRST
-    return views.PlayerView(
-        clip=views.UNCHANGED_CLIP._replace(clip=clip, **given),
-        run=views.show_run(run, " ".join(notes), encode=context.encode, destination=destination),
-        buttons=cancel_run(live)._replace(live=LiveRun.finished(run)),
-    )
+    shown = views.show_run(run, " ".join(notes), encode=context.encode, destination=destination)
+    return views.PlayerView(shown, cancel_run(live), clip=clip, live=LiveRun.finished(run), **given)
 
 
 def show_reference(
@@ -237,12 +228,14 @@ def show_reference(
     """Show the upload with an accepted reference, and the open result file scored by it."""
     path = None if checked.path is None else str(checked.path)
     view = set_reference(context, live, clip, path, *boxes)
-    if result is None or result.path is None or not isinstance(view.clip.clip, Clip):
+    if result is None or result.path is None or not isinstance(view.clip, Clip):
         return view
     try:
-        return show_result(context, live, view.clip.clip, result, *boxes)._replace(clip=view.clip)
+        shown = show_result(context, live, view.clip, result, *boxes)
     except (ValueError, OSError) as error:
-        return view._replace(run=view.run._replace(status=views.status_line(as_sentence(error), is_problem=True)))
+        return views.PlayerView(view, views.show_status(as_sentence(error), is_problem=True))
+    given = {name: value for name, value in vars(view).items() if name in ("clip", *views.task_boxes(_NO_TASK))}
+    return views.PlayerView(shown, **given)
 
 
 def _read_boxes(clip: Clip, goal: str | None = None, steps: str | None = None, user_turns: str | None = None) -> Task:

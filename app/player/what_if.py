@@ -28,14 +28,14 @@ def queue_branch(context: AppContext, live: LiveRun | None, asked: BranchRequest
         plan = plan_branch(context, root, asked.changes, beside=below, recording=recording)
         kept = None if asked.is_new else _find(context, root, plan.changes)
     except ValueError as error:
-        return PlayerView(run=show_status(as_sentence(error), is_problem=True))
+        return show_status(as_sentence(error), is_problem=True)
     if kept is not None and kept.branch is not None and kept.is_finished:
         plan.beside = below = replace(below, letter="A")
         status = f"{kept.branch.name}{kept.describe_lower_run(below)}."
         return _show(context, live, kept, status, None, other=below, branch=plan)
     live.is_cancelled = True  # an exact run for other thresholds
     status = context.model_use.describe_wait()
-    return PlayerView(run=show_status(status), buttons=show_running_buttons(LiveRun(run=root, branch=plan)))
+    return PlayerView(show_status(status), show_running_buttons(LiveRun(run=root, branch=plan)))
 
 
 def _find_recording(live: LiveRun, root: Run) -> Recording | None:
@@ -56,4 +56,4 @@ def _show(
     now.branch = shown.get("branch")
     view = show_run(run, status, encode=context.encode, other=now.other)
     context.recordings.keep(now)
-    return PlayerView(run=view, buttons=cancel_run(live)._replace(live=now))
+    return PlayerView(view, cancel_run(live), live=now)

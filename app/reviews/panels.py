@@ -9,7 +9,6 @@ import gradio as gr
 from stepscope.app.controls.widgets import AT_ONCE, REVIEW_QUEUE, make_status_line, make_tab, wire
 from stepscope.app.core.batch_context import BatchContext
 from stepscope.app.player.commands import InPlayer, Step
-from stepscope.app.player.opening import OpenedHit
 from stepscope.app.player.views import PlayerView
 from stepscope.app.reviews import assigning, handlers
 from stepscope.app.reviews.assigning import ALL_VIDEOS, QUEUE_HEADERS, WORKLOAD_HEADERS, WORKLOAD_HELP, QueueView
@@ -120,17 +119,17 @@ def make_agreement_panel(
 ) -> tuple[Any, Any, Any]:
     """Lay out and wire the tab *Agreement*; return its tables, and the state of what the second one lists."""
 
-    def open_row(event: gr.SelectData, request: gr.Request, live: Any, unsettled: Any, *inputs: Any) -> OpenedHit:
+    def open_row(event: gr.SelectData, request: gr.Request, live: Any, unsettled: Any, *inputs: Any) -> PlayerView:
         place = handlers.find_row(unsettled, event)
         return handlers.open_event(context, batches, reviews, live, make_query(request, *inputs), unsettled, place)
 
-    def go_on(step: Step, request: gr.Request, live: Any, listed: Any, at: int, *inputs: Any) -> OpenedHit:
+    def go_on(step: Step, request: gr.Request, live: Any, listed: Any, at: int, *inputs: Any) -> PlayerView:
         query = make_query(request, *inputs)
         return handlers.open_event(context, batches, reviews, live, query, listed, at + step.by)
 
     with make_tab("Agreement"):
         unsettled, listed, at = gr.State(()), gr.State(()), gr.State(0)  # between tabs, Gradio would number these too
-        opened = OpenedHit(player=in_player.view, at=at, listed=listed)
+        opened = {**vars(in_player.view), "at": at, "listed": listed}
         agreement = gr.HTML(elem_id="agreement", padding=False)
         to_settle = gr.Dataframe(
             headers=SETTLE_HEADERS,

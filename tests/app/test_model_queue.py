@@ -69,8 +69,8 @@ def test_a_page_enters_it_only_to_stream_the_run_of_its_link(
     context: AppContext, link: dict[str, str], has_work: bool
 ) -> None:
     view = opening.open_page(context, None, link)
-    assert has_ticket(view.buttons.stream) == has_work
-    assert (view.buttons.live is not None) == has_work
+    assert has_ticket(view.stream) == has_work
+    assert (view.live is not None) == has_work
 
 
 @pytest.mark.parametrize(("speak", "has_work"), [(0.5, False), (2, False), (0.2, True)])
@@ -78,17 +78,15 @@ def test_only_other_thresholds_enter_it(context: AppContext, finished: LiveRun, 
     asked = ThresholdRequest(speak=speak, update=0.5, ticket=1, has_run=True)
     view = reruns.request_thresholds(context, finished, asked)
     assert has_ticket(view.rerun) == has_work
-    assert has_ticket(handlers.show_stopped(context, finished).buttons.rerun) == has_work
+    assert has_ticket(handlers.show_stopped(context, finished).rerun) == has_work
 
 
 def test_refused_work_does_not_enter_it(context: AppContext) -> None:
     refused = [
         handlers.queue_run(context, None, None, "", "", "", 0.5, 0.5),
-        ask_in_run(context, None, "What is next?", None).player,
+        ask_in_run(context, None, "What is next?", None),
     ]
-    assert [has_ticket(ticket) for view in refused for ticket in (view.buttons.stream, view.buttons.rerun)] == [
-        False
-    ] * 4
+    assert [has_ticket(ticket) for view in refused for ticket in (view.stream, view.rerun)] == [False] * 4
 
 
 def test_each_command_of_the_player_is_answered(page: gr.Blocks) -> None:

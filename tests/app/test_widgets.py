@@ -145,7 +145,7 @@ def test_the_arguments_of_an_event_are_read_and_a_wrong_type_is_refused_in_a_sen
             named.fn(2, gr.EventData(None, sent))
 
 
-@pytest.mark.parametrize("folder", ["batch", "live"])
+@pytest.mark.parametrize("folder", ["batch", "live", "player"])
 def test_each_name_that_a_handler_updates_is_that_of_a_component(folder: str) -> None:
     updated, named = set[str](), {*WorkButtons._fields, *ThresholdSliders._fields}
     texts = [path.read_text(encoding="utf-8") for path in (ROOT / "app" / folder).rglob("*.py")]
@@ -156,11 +156,11 @@ def test_each_name_that_a_handler_updates_is_that_of_a_component(folder: str) ->
     for tree in trees:
         for node in ast.walk(tree):
             match node:
-                case ast.Call(func=ast.Name(id="Updates")):
+                case ast.Call(func=ast.Name(id="Updates" | "PlayerView")):
                     updated |= {keyword.arg for keyword in node.keywords if keyword.arg is not None}
                 case ast.Dict():
                     named |= {str(key.value) for key in node.keys if isinstance(key, ast.Constant)}
-                case ast.ClassDef(name=name) if name.endswith(("Form", "Selection")):
+                case ast.ClassDef(name=name) if name.endswith(("Form", "Selection", "Components")):
                     named |= {ast.unparse(field.target) for field in node.body if isinstance(field, ast.AnnAssign)}
     assert updated
     assert updated <= named

@@ -39,23 +39,23 @@ def context(finished: BatchContext, tmp_path_factory: pytest.TempPathFactory) ->
 
 def follow(context: AppContext, link: Mapping[str, str], view: PlayerView) -> dict[str, Any]:
     """Return what an address shows in the player, without empty values."""
-    run = json.loads(view.run.player)
+    run = json.loads(view.player)
     if "nothing" in run:
-        run = {"landing": {"time": None}, "video_id": view.clip.clip and view.clip.clip.name}
+        run = {"landing": {"time": None}, "video_id": view.clip and view.clip.name}
     time = run["landing"]["time"]
-    live: Any = view.buttons.live
-    saved = view.clip.clip and context.find_saved(view.clip.clip)
+    live: Any = view.live
+    saved = view.clip and context.find_saved(view.clip)
     shown = {
         "video": run["video_id"],
         "run": "bundled" if saved and run.get("run") == saved.digest else run.get("run_name"),
         "below": (run.get("other") or {}).get("run_name"),
-        "speak": run["thresholds"]["speak"] if run.get("run") else view.thresholds.speak,
+        "speak": run["thresholds"]["speak"] if run.get("run") else view.speak,
         "time": float(link["t"]) if time is None and run.get("run") and "t" in link else time,
         "event": run["landing"].get("event"),
         "tab": getattr(view.tabs, "selected", None),
         "strategy": view.strategy if view.strategy != "refresh" else None,
-        "status": view.run.status.value,
-        "waits": isinstance(view.buttons.stream, int),
+        "status": view.status.value,
+        "waits": isinstance(view.stream, int),
         "branch": live.branch.changes if live is not None and live.branch is not None else None,
     }
     return {name: value for name, value in shown.items() if value not in (None, "", False, gr.skip())}
@@ -112,7 +112,7 @@ def test_the_address_of_a_kept_run_opens_it(context: AppContext, finished: Batch
     assert made is not None
     link = {"video": "boat", "run": made.digest, "speak": "0.3", "update": "0.5", "context": "refresh", "t": "1.2"}
     view = open_link(context, finished, None, link)
-    assert json.loads(view.run.player)["run"] == made.digest
+    assert json.loads(view.player)["run"] == made.digest
     said = "It has no reference to score against."  # its task is not that of the reference
     assert follow(context, link, view) == {"video": "boat", "speak": 0.3, "time": 1.2, "status": said}
     again = follow(context, link, open_link(context, finished, None, link | {"run": "0" * 12}))

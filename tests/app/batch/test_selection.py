@@ -258,8 +258,8 @@ def test_each_moment_opens_its_own_event_and_says_its_place(
     assert [one["destination"].place.number for one in opened] == [number + 1 for number in at]
     assert len({one["destination"].event for one in opened}) == len(opened)
     monkeypatch.setattr(gr, "Warning", lambda words: None)
-    assert searching.open_hit(NO_CONTEXT, batches, None, hits, len(at)).player == PlayerView()
-    assert searching.open_hit(NO_CONTEXT, batches, None, None, 0).player == PlayerView()
+    assert searching.open_hit(NO_CONTEXT, batches, None, hits, len(at)) == PlayerView()
+    assert searching.open_hit(NO_CONTEXT, batches, None, None, 0) == PlayerView()
 
 
 def test_the_moments_are_exported(batches: BatchContext) -> None:

@@ -74,10 +74,10 @@ def test_stop_keeps_what_was_reached(context: AppContext) -> None:
         next(going)
     live.is_cancelled = True
     assert list(going) == []
-    status, progress, player, _ = handlers.show_stopped(context, live).run
-    assert status.value == "Stopped at 0:02 of 0:06."  # frames 0, 0.5, 1.0, 1.5 s: 1.5 rounds to the even second
-    assert progress == ""
-    shown = json.loads(player)
+    view = handlers.show_stopped(context, live)
+    assert view.status.value == "Stopped at 0:02 of 0:06."  # frames 0, 0.5, 1.0, 1.5 s: 1.5 rounds to the even second
+    assert view.progress == ""
+    shown = json.loads(view.player)
     assert shown["is_finished"] is False
     assert len(base64.b64decode(shown["times"])) == 4 * 8
     assert live.run is not None

@@ -109,7 +109,7 @@ def test_who_signed_in_is_the_reviewer_whatever_is_typed(batches: BatchContext, 
 
 
 def shown(view: PlayerView) -> tuple[str, str]:
-    player = json.loads(view.run.player)
+    player = json.loads(view.player)
     return player["video_id"], player["run_name"]
 
 

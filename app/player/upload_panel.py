@@ -8,7 +8,6 @@ import gradio as gr
 from stepscope.app.controls.run_inputs import make_rule_boxes
 from stepscope.app.controls.widgets import AT_ONCE, CHECK_QUEUE, LATEST, make_status_line, wire
 from stepscope.app.player import uploads
-from stepscope.app.player.uploads import ResultCheck
 from stepscope.app.player.views import PlayerComponents
 from stepscope.app.window.context import AppContext
 
@@ -31,7 +30,8 @@ def make_upload_panel(context: AppContext, view: PlayerComponents, ends: dict[st
     chosen, upload = view.player.open_focus, view.upload
     live, clip = view.live, view.clip
     check = partial(uploads.check_upload, context)
-    upload.upload(check, [clip, upload], [accepted, upload, problem], **CHECK_QUEUE)
+    checking = {"accepted": accepted, "upload": upload, "problem": problem}
+    wire(upload.upload, check, [clip, upload], checking, **CHECK_QUEUE)
     wire(accepted.change, partial(uploads.show_upload, context), [live, clip, accepted], view, **ends)
     filled = (view, reference, reference_panel, problem)
     wire(example.click, partial(uploads.show_example, context), live, filled, **ends)
@@ -44,7 +44,7 @@ def make_upload_panel(context: AppContext, view: PlayerComponents, ends: dict[st
         event(lambda: (None, ""), None, [reference, problem], **AT_ONCE)
     changed = [reference.upload, reference.clear]
     gr.on(changed, uploads.check_reference, [clip, reference], [checked, problem], **(LATEST | CHECK_QUEUE))
-    result_check = ResultCheck(checked_result, problem, rule_panel, rule.signal)
+    result_check = {"checked": checked_result, "problem": problem, "rule_panel": rule_panel, "signal": rule.signal}
     files, of_result = [clip, result], partial(gr.on, [result.upload, result.clear])
     wire(of_result, uploads.check_result, files, result_check, **(LATEST | CHECK_QUEUE))
     of_result(lambda: None, None, rule.threshold, **AT_ONCE)  # it was that of another file

@@ -3,11 +3,12 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import gradio as gr
 
 from stepscope.app.controls.run_inputs import read_rule
+from stepscope.app.controls.widgets import Updates
 from stepscope.app.core.references import (
     MAX_RESULT_BYTES,
     add_reference,
@@ -47,14 +48,6 @@ class Accepted:
     video: Path | None
 
 
-class UploadCheck(NamedTuple):
-    """Outputs of the check of an upload."""
-
-    accepted: Any = gr.skip()
-    upload: Any = gr.skip()
-    problem: Any = ""
-
-
 @dataclass(frozen=True, kw_only=True, eq=False)
 class CheckedFile:
     """A valid reference or result file. Every check creates a new object, so that Gradio reports a change."""
@@ -65,7 +58,7 @@ class CheckedFile:
     """The rule by which a signal of results decides; None for that of the file."""
 
 
-def check_upload(context: AppContext, before: Clip | None, upload: str | None) -> UploadCheck:
+def check_upload(context: AppContext, before: Clip | None, upload: str | None) -> Updates:
     """Check an upload. Until it is accepted, the open video stays open and its run continues.
 
     A refusal is shown below the upload box, since a run uses the status line.
@@ -78,8 +71,8 @@ def check_upload(context: AppContext, before: Clip | None, upload: str | None) -
     except (EngineError, ValueError) as error:
         kept = f" {before.name} stays open." if before is not None else ""
         box = str(before.path) if before is not None and before.content_digest else None
-        return UploadCheck(upload=box, problem=views.status_line(f"{as_sentence(error)}{kept}", is_problem=True))
-    return UploadCheck(accepted=Accepted(clip=clip, video=video))
+        return Updates(upload=box, problem=views.status_line(f"{as_sentence(error)}{kept}", is_problem=True))
+    return Updates(problem="", accepted=Accepted(clip=clip, video=video))
 
 
 def show_upload(context: AppContext, live: LiveRun | None, before: Clip | None, accepted: Accepted) -> views.PlayerView:
@@ -148,29 +141,19 @@ def clear_box(before: Clip | None) -> Any:
 _NO_TASK: Final = Task()
 
 
-class ResultCheck(NamedTuple):
-    """Outputs of the check of a result file."""
-
-    checked: Any = gr.skip()
-    problem: Any = ""
-    rule_panel: Any = gr.skip()
-    """The panel of the rule, which is shown for files with signals."""
-    signal: Any = gr.skip()
-
-
 def check_result(
     clip: Clip | None,
     result: str | None,
     signal: str | None = None,
     policy: str = "above",
     threshold: str | None = None,
-) -> ResultCheck:
-    """Check a result file for the open upload, with a rule where it has a threshold.
+) -> Updates:
+    """Check a result file for the open upload, with a rule where it has a threshold; a file with signals asks for one.
 
     A refused file or rule cancels no run and changes nothing else.
     """
     if result is None:
-        return ResultCheck(CheckedFile(path=None), rule_panel=gr.Column(visible=False))
+        return Updates(problem="", checked=CheckedFile(path=None), rule_panel=gr.Column(visible=False))
     try:
         if clip is None or not clip.content_digest:
             raise ValueError("a result file belongs to an upload: upload its video first")
@@ -178,10 +161,11 @@ def check_result(
         specs = read_signal_specs(_read(clip, Path(result), settings={}, rule=rule)[0].settings)
     except (ValueError, OSError) as error:
         problem = as_sentence(name_files(str(error), [Path(result)]))
-        return ResultCheck(problem=views.status_line(problem, is_problem=True))
+        return Updates(problem=views.status_line(problem, is_problem=True))
     names = [spec.name for spec in specs]
     chosen = signal if signal in names else next((spec.name for spec in specs if spec.decides), None)
-    return ResultCheck(
+    return Updates(
+        problem="",
         checked=CheckedFile(path=Path(result), rule=rule),
         rule_panel=gr.Column(visible=bool(specs)),
         signal=gr.Dropdown(choices=names, value=chosen),

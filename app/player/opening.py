@@ -46,23 +46,9 @@ def show_bundled(context: AppContext, live: LiveRun | None, clip: Clip | None) -
         return PlayerView(_without_clip(live, as_sentence(error), is_problem=True), **boxes)
     saved = context.find_saved(clip)
     if saved is not None:
-        return PlayerView(_show_saved(context, live, saved, video, destination=FIRST), strategy=gr.skip())
+        return PlayerView(_show(context, live, saved, video, destination=FIRST), strategy=gr.skip())
     shown = show_nothing(context.bundled_videos.notice, clip=clip)
     return PlayerView(show_clip(clip, video), shown, cancel_run(live))
-
-
-def _show_saved(
-    context: AppContext,
-    live: LiveRun | None,
-    run: Run,
-    video: Path | None,
-    *,
-    destination: Destination,
-    other: Run | None = None,
-) -> PlayerView:
-    """Show the saved run of a bundled video."""
-    shown = show_run(run, encode=context.encode, destination=destination, other=other)
-    return _show(live, run, video, shown, now=LiveRun.finished(run, other=other))
 
 
 def open_focus(context: AppContext, batches: BatchContext, live: LiveRun | None, focus: Focus) -> PlayerView:
@@ -120,8 +106,7 @@ def open_page(
     )
     if saved is not None and is_saved:
         destination = STAY if "run" in link or "t" in link else FIRST
-        saved = saved.with_letter_beside(other)
-        return _show_saved(context, live, saved, video, destination=destination, other=other)
+        return _show(context, live, saved.with_letter_beside(other), video, destination=destination, other=other)
     run = context.recent.find_run(link.get("run"), clip)
     opened = PlayerView(
         clip=clip, video=video and str(video), strategy=strategy, **task_boxes(run or clip.sample or Task())
@@ -218,9 +203,8 @@ def open_moment(
     except (EngineError, ValueError, OSError) as error:
         return refuse(error)
     status = f"{_scoring_words(batches, saved)}{'' if video else NO_VIDEO}".strip()
-    now = LiveRun.finished(saved, other=rest[0] if rest else None)
-    shown = show_run(saved, status, encode=context.encode, destination=destination, other=now.other)
-    return _show_in_tab(live, saved, video, shown, now=now)
+    other = rest[0] if rest else None
+    return _show_in_tab(context, live, saved, video, status, destination=destination, other=other)
 
 
 def _scoring_words(batches: BatchContext, run: Run) -> str:
@@ -296,8 +280,7 @@ def open_reference(
     except (EngineError, ValueError, OSError) as error:
         return refuse(error)
     status = "" if run.clip.has_file else NO_VIDEO.strip()
-    shown = show_run(run, status, encode=context.encode, destination=destination)
-    return _show_in_tab(live, run, video, shown, now=None)
+    return _show_in_tab(context, live, run, video, status, destination=destination)
 
 
 def refuse(error: Exception) -> PlayerView:
@@ -306,17 +289,29 @@ def refuse(error: Exception) -> PlayerView:
     return PlayerView()
 
 
-def _show_in_tab(
-    live: LiveRun | None, run: Run, video: Path | None, shown: PlayerView, *, now: LiveRun | None
+def _show_in_tab(*shown: Any, **options: Any) -> PlayerView:
+    return PlayerView(_show(*shown, **options), tabs=gr.Tabs(selected="player"))
+
+
+def _show(
+    context: AppContext,
+    live: LiveRun | None,
+    run: Run,
+    video: Path | None,
+    status: str = "",
+    *,
+    destination: Destination,
+    other: Run | None = None,
 ) -> PlayerView:
-    return PlayerView(_show(live, run, video, shown, now=now), tabs=gr.Tabs(selected="player"))
-
-
-def _show(live: LiveRun | None, run: Run, video: Path | None, shown: PlayerView, *, now: LiveRun | None) -> PlayerView:
-    """Show a run with its video and settings; a threshold that it does not name changes nothing."""
-    strategy = run.provenance.config.get("context_strategy", gr.skip())
-    opened = PlayerView(show_clip(run.clip, video, run=run), shown, cancel_run(live), **run.known_thresholds)
-    return PlayerView(opened, live=now, strategy=strategy)
+    """Show a run, or a reference alone, with video and settings; a threshold that it does not name changes nothing."""
+    return PlayerView(
+        show_clip(run.clip, video, run=run),
+        show_run(run, status, encode=context.encode, destination=destination, other=other),
+        cancel_run(live),
+        live=LiveRun.finished(run, other=other) if run.outputs else None,
+        strategy=run.provenance.config.get("context_strategy", gr.skip()),
+        **run.known_thresholds,
+    )
 
 
 def read_saved(context: AppContext, batches: BatchContext, name: str, video_id: str) -> Run:

@@ -18,7 +18,6 @@ from stepscope.app.controls.widgets import AT_ONCE, make_tab
 from stepscope.app.core.batch_context import BatchContext
 from stepscope.app.live.tab import make_live_tab
 from stepscope.app.player.commands import InPlayer, TabPlace, wire_command
-from stepscope.app.player.opening import open_focus
 from stepscope.app.player.tab import READ_THRESHOLDS_JS, make_player_tab, wire_player, wire_previews, wire_runs
 from stepscope.app.player.upload_panel import make_upload_panel
 from stepscope.app.reviews.tab import make_review_tab
@@ -33,13 +32,12 @@ def build_page(context: AppContext, batches: BatchContext, reviews: ReviewContex
     """Build the page for a model, videos, batch runs and reviews; ``launch`` takes the theme and the style sheets."""
     with gr.Blocks(title="StepScope", analytics_enabled=False, fill_width=True, delete_cache=(3600, 86400)) as page:
         make_endpoints(context, batches, reviews)  # first: they take their names before other events do
-        states = {name: gr.State(None) for name in ("clip", "live")}
         gr.Markdown(INTRODUCTION, elem_id="title")
         gr.HTML(html_template=HEAD, apply_default_css=False, elem_id="focus", padding=False)  # player/static/focus.js
         gr.Button("◐", elem_id="theme", size="sm")  # dom/theme.js switches the theme
         with gr.Tabs(elem_id="rooms") as tabs:
             with make_tab("Player", tab_id="player") as player_tab:
-                tab = make_player_tab(context, batches, reviews, tabs, **states)
+                tab = make_player_tab(context, batches, reviews, tabs)
             live_tab = make_tab("Live", tab_id="live") if context.remote is None else None
             if context.remote is None:
                 with make_tab("Chat", tab_id="chat"):
@@ -52,7 +50,6 @@ def build_page(context: AppContext, batches: BatchContext, reviews: ReviewContex
         with tab.uploads:
             make_upload_panel(context, tab.view, ends)
         in_player = InPlayer(view=tab.view, ends=ends)
-        in_player.answer("open_focus", partial(open_focus, context, batches), in_player.live, tab.view, **ends)
         if live_tab is not None:  # a session keeps the model, which a remote call cannot
             with live_tab:
                 make_live_tab(context, batches, in_player)

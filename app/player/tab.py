@@ -77,11 +77,9 @@ def make_player_tab(
     batches: BatchContext,
     reviews: ReviewContext,
     tabs: gr.Tabs,
-    *,
-    clip: gr.State,
-    live: gr.State,
 ) -> PlayerTab:
     """Lay out the tab."""
+    clip, live = gr.State(None), gr.State(None)
     with gr.Row(elem_classes="top-row"):
         widgets.make_fold("form", "☰ Video, task, settings")
         run = gr.Button("Run", variant="primary", scale=0, min_width=80, elem_id="run")
@@ -189,9 +187,9 @@ def wire_player(context: AppContext, batches: BatchContext, reviews: ReviewConte
         ("list_choices", offer, None, player, widgets.AT_ONCE),
     ):
         wire_command(player, name, handler, inputs, outputs, **options)
-    for name, handler, queue in (("export_run", export_run, {}), ("export_figure", draw, widgets.FIGURE_QUEUE)):
+    for name, send, queue in (("export_run", export_run, {}), ("export_figure", draw, widgets.FIGURE_QUEUE)):
         file = gr.DownloadButton(visible="hidden")
-        widgets.save_after(wire_command(player, name, handler, live, file, **queue, **each), file)
+        widgets.save_after(wire_command(player, name, send, live, file, **queue, **each), file)
 
 
 def wire_runs(context: AppContext, batches: BatchContext, tab: PlayerTab, *, page: gr.Blocks) -> dict[str, Any]:
@@ -231,7 +229,9 @@ def wire_runs(context: AppContext, batches: BatchContext, tab: PlayerTab, *, pag
     propose, proposed = partial(propose_steps, context), (view["steps"], view["status"])
     inputs = [view["clip"], view["goal"]]
     proposing = widgets.wire(tab.propose.click, propose, inputs, proposed, **widgets.MODEL_QUEUE)
-    return {"cancels": [streamed, again, proposing], **widgets.AT_ONCE}
+    ends = {"cancels": [streamed, again, proposing], **widgets.AT_ONCE}
+    wire_command(player, "open_focus", partial(opening.open_focus, context, batches), live, starting, **ends)
+    return ends
 
 
 def wire_previews(tab: PlayerTab) -> None:

@@ -4,7 +4,7 @@ import json
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, Literal
 
 import gradio as gr
 import pytest
@@ -35,7 +35,7 @@ def test_the_videos_of_a_run_follow_one_another_in_the_order_of_its_table(
 
     monkeypatch.setattr(gr, "Warning", said.append)
 
-    def step(live: Any, by: int, *, name: str | None = "a", **chosen: Any) -> Any:
+    def step(live: Any, by: Literal[1, -1], *, name: str | None = "a", **chosen: Any) -> Any:
         return live_of(handlers.step_video(context, finished, live, select(name, **chosen), Step(by=by)))
 
     event: Any = SimpleNamespace(row_value=["v1", 0.5])

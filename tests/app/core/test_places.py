@@ -25,7 +25,7 @@ from tests.support.reviews.played import make_run
 def clip(context: AppContext, demo_manifest: Path, tmp_path: Path) -> Clip:
     path = Path(shutil.copy(demo_manifest.parent / "truck-1.mp4", tmp_path / "mine.mp4"))
     clip = open_upload(context, path).clip
-    assert clip is not None
+    assert isinstance(clip, Clip)
     return clip
 
 

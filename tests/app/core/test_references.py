@@ -41,9 +41,9 @@ def context(tiny_folder: Path, demo_manifest: Path, tmp_path_factory: pytest.Tem
 def clip(context: AppContext, demo_manifest: Path, tmp_path: Path) -> Clip:
     """Upload a video of 6 s as ``mine.mp4``."""
     path = Path(shutil.copy(demo_manifest.parent / "truck-1.mp4", tmp_path / "mine.mp4"))
-    view = open_upload(context, path)
-    assert view.clip is not None
-    return view.clip
+    clip = open_upload(context, path).clip
+    assert isinstance(clip, Clip)
+    return clip
 
 
 @pytest.fixture
@@ -76,7 +76,7 @@ def test_an_upload_is_scored_against_a_reference_in_any_form(
     assert last.status.value.startswith("Done: 24 frames")
     assert "Response F1" in last.scores
     view = take(taken, None)
-    assert (view.clip.sample, view.status.value) == (None, "mine.mp4, 0:06, without a reference.")  # type: ignore[union-attr]
+    assert (view.clip.sample, view.status.value) == (None, "mine.mp4, 0:06, without a reference.")
 
 
 def test_of_several_records_the_one_of_the_upload_is_taken_and_its_video_is_not_looked_at(

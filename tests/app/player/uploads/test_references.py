@@ -23,14 +23,14 @@ TASK = {"goal": "build", "steps": "S1: attach the wheel", "user_turns": ""}
 @pytest.fixture
 def clip(context: AppContext) -> Clip:
     found = open_upload(context, context.bundled_videos.clips[0].path).clip
-    assert found is not None
+    assert isinstance(found, Clip)
     return found
 
 
 @pytest.fixture
 def sample(context: AppContext) -> Sample:
     found = context.bundled_videos.clips[0].sample
-    assert found is not None
+    assert isinstance(found, Clip)
     return found
 
 

@@ -39,7 +39,7 @@ def kettle(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def clip(context: AppContext, kettle: Path) -> Clip:
     found = open_upload(context, kettle).clip
-    assert found is not None
+    assert isinstance(found, Clip)
     return found
 
 

@@ -14,10 +14,10 @@ from stepscope.app.batch.sweeps.calibration import wire_calibration
 from stepscope.app.batch.tab import make_batch_tab
 from stepscope.app.chat.tab import make_chat_tab
 from stepscope.app.controls.gradio_private import drop_hidden_progress, list_waiting
-from stepscope.app.controls.widgets import AT_ONCE, make_tab, read_event
+from stepscope.app.controls.widgets import AT_ONCE, make_tab
 from stepscope.app.core.batch_context import BatchContext
 from stepscope.app.live.tab import make_live_tab
-from stepscope.app.player.opening import InPlayer, open_focus
+from stepscope.app.player.commands import InPlayer, TabPlace, wire_command
 from stepscope.app.player.tab import READ_THRESHOLDS_JS, make_player_tab, wire_player, wire_previews, wire_runs
 from stepscope.app.player.upload_panel import make_upload_panel
 from stepscope.app.reviews.tab import make_review_tab
@@ -32,13 +32,12 @@ def build_page(context: AppContext, batches: BatchContext, reviews: ReviewContex
     """Build the page for a model, videos, batch runs and reviews; ``launch`` takes the theme and the style sheets."""
     with gr.Blocks(title="StepScope", analytics_enabled=False, fill_width=True, delete_cache=(3600, 86400)) as page:
         make_endpoints(context, batches, reviews)  # first: they take their names before other events do
-        states = {name: gr.State(None) for name in ("clip", "live")}
         gr.Markdown(INTRODUCTION, elem_id="title")
         gr.HTML(html_template=HEAD, apply_default_css=False, elem_id="focus", padding=False)  # player/static/focus.js
         gr.Button("◐", elem_id="theme", size="sm")  # dom/theme.js switches the theme
         with gr.Tabs(elem_id="rooms") as tabs:
             with make_tab("Player", tab_id="player") as player_tab:
-                tab = make_player_tab(context, batches, reviews, tabs, **states)
+                tab = make_player_tab(context, batches, reviews, tabs)
             live_tab = make_tab("Live", tab_id="live") if context.remote is None else None
             if context.remote is None:
                 with make_tab("Chat", tab_id="chat"):
@@ -47,13 +46,10 @@ def build_page(context: AppContext, batches: BatchContext, reviews: ReviewContex
             review_tab = make_tab("Reviews", tab_id="reviews")
         wire_player(context, batches, reviews, tab)
         ends = wire_runs(context, batches, tab, page=page)
-        tab.view.run.player.shown(
-            None, None, list(tab.view.thresholds), js=READ_THRESHOLDS_JS, api_visibility="private"
-        )
+        tab.view.player.shown(None, None, tab.view.sliders, js=READ_THRESHOLDS_JS, api_visibility="private")
         with tab.uploads:
             make_upload_panel(context, tab.view, ends)
         in_player = InPlayer(view=tab.view, ends=ends)
-        in_player.wire(tab.view.run.player.open_focus, partial(open_focus, context, batches))
         if live_tab is not None:  # a session keeps the model, which a remote call cannot
             with live_tab:
                 make_live_tab(context, batches, in_player)
@@ -64,7 +60,7 @@ def build_page(context: AppContext, batches: BatchContext, reviews: ReviewContex
             review_views = make_review_tab(context, batches, reviews, in_player, here=review_tab)
         wire_calibration(context, batches, tab.view, tab.calibration)
         wire_previews(tab)
-        _wire_tabs(page, tab.view.run.player, tabs, {"batch": batch_views, "reviews": review_views})
+        _wire_tabs(page, tab.view.player, tabs, {"batch": batch_views, "reviews": review_views})
     drop_hidden_progress(page)
     report_failures(page)
     context.model_use.list_waiting = partial(list_waiting, page)
@@ -80,12 +76,12 @@ def _wire_tabs(page: gr.Blocks, player: Any, tabs: gr.Tabs, views: Mapping[str, 
     def open_linked(request: gr.Request) -> list[Any]:
         return choose(request.query_params.get("tab"), request.query_params.get("view"))
 
-    def open_asked(event: gr.EventData) -> list[Any]:
-        return choose(read_event(event, "tab"), read_event(event, "view"))
+    def open_asked(place: TabPlace) -> Any:
+        return tuple(choose(place.tab, place.view))
 
     outputs = [tabs, *views.values()]
     page.load(open_linked, None, outputs, **AT_ONCE)
-    player.open_tabs(open_asked, None, outputs, **AT_ONCE)
+    wire_command(player, "open_tabs", open_asked, None, tuple(outputs))
 
 
 def _select(tabs: gr.Tabs, tab_id: str | None) -> Any:

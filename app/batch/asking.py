@@ -13,7 +13,8 @@ from stepscope.app.controls.cancellable import WorkButtons, show_ended, show_wor
 from stepscope.app.controls.widgets import Updates, read_event
 from stepscope.app.core.batch_context import BatchContext
 from stepscope.app.formatting import as_sentence
-from stepscope.app.player.opening import InPlayer, open_moment
+from stepscope.app.player.commands import InPlayer
+from stepscope.app.player.opening import open_moment
 from stepscope.app.player.views import PlayerView
 from stepscope.app.templates import render, render_note
 from stepscope.app.window.context import AppContext, ReviewContext

@@ -17,8 +17,8 @@ from stepscope.app.figures.charts.registry import COMPARISON_CHARTS
 from stepscope.app.figures.charts.videos import COMPARED_SCORES, score_distributions
 from stepscope.app.formatting import as_sentence
 from stepscope.app.player import opening
+from stepscope.app.player.commands import InPlayer
 from stepscope.app.player.component import make_chart, pack_chart
-from stepscope.app.player.opening import InPlayer
 from stepscope.app.player.views import PlayerView
 from stepscope.app.style.colours import Theme
 from stepscope.app.window.context import AppContext

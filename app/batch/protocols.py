@@ -19,7 +19,7 @@ from stepscope.app.core.results import format_interval
 from stepscope.app.core.run import file_name
 from stepscope.app.formatting import as_sentence, format_score
 from stepscope.app.player import opening
-from stepscope.app.player.opening import InPlayer
+from stepscope.app.player.commands import InPlayer
 from stepscope.app.player.views import PlayerView, status_line
 from stepscope.app.templates import render
 from stepscope.app.window.context import AppContext

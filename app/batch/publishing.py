@@ -18,7 +18,7 @@ from stepscope.app.controls.cancellable import WorkButtons, show_ended, show_wor
 from stepscope.app.core.batch_context import BatchContext
 from stepscope.app.core.run import file_name
 from stepscope.app.formatting import as_sentence
-from stepscope.app.player.opening import InPlayer
+from stepscope.app.player.commands import InPlayer
 from stepscope.app.publish.folder import check_replaceable
 from stepscope.app.publish.options import VideoFiles
 from stepscope.app.publish.story import Story, parse_story, write_story
@@ -265,8 +265,8 @@ def make_publish_panel(
         title=title,
         story=story,
     )
-    asked = in_player.view.run.player.publish_story(
-        lambda: (True, gr.Column(visible=True), STORY), None, [is_open, box, what], **widgets.AT_ONCE
+    asked = in_player.answer(
+        "publish_story", lambda: (True, gr.Column(visible=True), STORY), None, (is_open, box, what)
     )
     asked.then(lambda: gr.Tabs(selected="batch"), None, in_player.view.tabs, **widgets.AT_ONCE)
     opened = [

@@ -14,7 +14,7 @@ from stepscope.app.controls import widgets
 from stepscope.app.controls.widgets import Updates
 from stepscope.app.core.batch_context import BatchContext
 from stepscope.app.player import opening
-from stepscope.app.player.opening import InPlayer, OpenedHit
+from stepscope.app.player.commands import InPlayer, KindRequest, Step
 from stepscope.app.player.views import PlayerView
 from stepscope.app.review_store.events import find_moment_event
 from stepscope.app.window.context import AppContext
@@ -30,15 +30,16 @@ class Hits(NamedTuple):
     moments: pd.DataFrame
 
 
-def choose_kind(batches: BatchContext, field: str, selection: Selection, event: gr.EventData) -> Updates:
-    """Search for the failures of a picked bar of the shown run, or of the player's run and kind.
+def choose_kind(selection: Selection, asked: KindRequest) -> Updates:
+    """Search for the failures of a kind, or with the field ``class`` for the first mistakes of a class."""
+    field = "class" if asked.field == "class" else "failure"
+    query, _ = add_term("failure:root" if field == "class" else None, f"{field}: {asked.kind}")
+    return Updates(runs=asked.run or str(selection.run), scope=THIS_RUN, query=query)
 
-    ``field`` is ``failure``, or ``class`` for the first mistakes of a class; the player's event may have its own.
-    """
-    run, kind, own, point = (widgets.read_event(event, name) for name in ("run", "kind", "field", "point"))
-    field = "class" if "class" in (own, field) else "failure"
-    query, _ = add_term("failure:root" if field == "class" else None, f"{field}: {kind or point}")
-    return Updates(runs=str(run or selection.run), scope=THIS_RUN, query=query)
+
+def choose_bar(field: str, selection: Selection, event: gr.EventData) -> Updates:
+    """Search for the failures of a picked bar of the shown run."""
+    return choose_kind(selection, KindRequest(kind=str(widgets.read_event(event, "point")), field=field))
 
 
 def offer_terms(batches: BatchContext, name: str | None) -> Any:
@@ -63,18 +64,18 @@ def add_term(query: str | None, trait: str | None) -> tuple[str, None]:
 
 def open_hit(
     context: AppContext, batches: BatchContext, live: LiveRun | None, hits: Hits | None, number: int
-) -> OpenedHit:
+) -> PlayerView:
     """Show the moment at a place of the hits in the player."""
     if hits is None or not 0 <= number < len(hits.moments):
         words = "there is no search; type one in Batch" if hits is None else "there is no further moment"
-        return OpenedHit(player=opening.refuse(ValueError(words)))
+        return opening.refuse(ValueError(words))
     hit: Any = hits.moments.iloc[number]
     run, video_id = str(hit.run), str(hit.video_id)
     place = ListPlace(of="search", number=number + 1, total=len(hits.moments), query=hits.query)
     event = find_moment_event(batches.find_sample(run, video_id), hit)
     there = Destination(at=float(hit.time_s), event=None if event is None else event.key, place=place)
-    player = opening.open_moment(context, batches, live, video_id, names=(run,), destination=there)
-    return OpenedHit(player) if player == PlayerView() else OpenedHit(player, at=number, listed=hits)
+    view = opening.open_moment(context, batches, live, video_id, names=(run,), destination=there)
+    return PlayerView(view, at=number, listed=hits) if view != PlayerView() else view
 
 
 def open_row(
@@ -84,13 +85,13 @@ def open_row(
     name: str | None,
     hits: Hits | None,
     event: gr.EventData,
-) -> OpenedHit:
+) -> PlayerView:
     """Show the clicked moment of a search in the player, or a video without one at its worst moment."""
     number = widgets.read_event(event, "number")
     if isinstance(number, int):
         return open_hit(context, batches, live, hits, number)
     video_id, run = str(widgets.read_event(event, "point")), str(widgets.read_event(event, "run") or name)
-    return OpenedHit(opening.open_moment(context, batches, live, video_id, names=(run,), destination=WORST))
+    return opening.open_moment(context, batches, live, video_id, names=(run,), destination=WORST)
 
 
 def write_hits(folder: Path, batches: BatchContext, selection: Selection) -> Path:
@@ -138,24 +139,24 @@ def wire_search(
 
     ``kinds`` are the charts with bars to search for, by their fields.
     """
-    asked = in_player.view.run.player.find_kind
     of_kind = {"runs": selection.run, "scope": boxes.scope, "query": boxes.query}
-    found = [
-        widgets.wire(event, partial(choose_kind, batches, field), selection, of_kind, **widgets.AT_ONCE)
-        for event, field in ((asked, "failure"), *((chart.pick, field) for field, chart in kinds.items()))
+    found = [in_player.answer("find_kind", choose_kind, selection, of_kind)]
+    found += [
+        widgets.wire(chart.pick, partial(choose_bar, field), selection, of_kind, **widgets.AT_ONCE)
+        for field, chart in kinds.items()
     ]
     found[0].then(lambda: gr.Tabs(selected="batch"), None, in_player.view.tabs, **widgets.AT_ONCE)
     term = [boxes.query, boxes.terms]
     added = boxes.terms.input(add_term, term, term, **widgets.AT_ONCE)
     offered = partial(gr.on, [selection.run.change, boxes.terms.focus])
     widgets.wire(offered, partial(offer_terms, batches), selection.run, boxes.terms, **widgets.AT_ONCE)
-    listed, at, live = gr.State(None), gr.State(0), in_player.view.buttons.live
-    opened = OpenedHit(player=in_player.view, at=at, listed=listed)
+    listed, at = gr.State(None), gr.State(0)
+    opened = {**vars(in_player.view), "at": at, "listed": listed}
 
-    def step(event: gr.EventData, live: Any, listed: Any, at: int) -> OpenedHit:
-        return open_hit(context, batches, live, listed, at + opening.read_step(event))
+    def go_on(live: Any, listed: Any, at: int, step: Step) -> PlayerView:
+        return open_hit(context, batches, live, listed, at + step.by)
 
     row = partial(open_row, context, batches)
-    widgets.wire(videos.open, row, [live, selection.run, hits], opened, **in_player.ends)
-    in_player.wire_steps("search", step, [live, listed, at], opened)
+    widgets.wire(videos.open, row, [in_player.live, selection.run, hits], opened, **in_player.ends)
+    in_player.answer("step_search", go_on, [in_player.live, listed, at], opened, **in_player.steps)
     return [*(event.then for event in (*found, added)), boxes.query.submit, boxes.scope.input]

@@ -31,8 +31,8 @@ from stepscope.app.batch.sweeps.tab import make_sweep_panel
 from stepscope.app.batch.training import make_training_panel
 from stepscope.app.controls.widgets import AT_ONCE, LATEST, make_fold, make_tab, wire
 from stepscope.app.core.batch_context import BatchContext
-from stepscope.app.player.opening import InPlayer, open_video, read_step
-from stepscope.app.player.views import PlayerView
+from stepscope.app.player.commands import InPlayer
+from stepscope.app.player.opening import open_video
 from stepscope.app.window.context import AppContext, ReviewContext
 
 POLL_INTERVAL_S: Final = 1.0
@@ -132,19 +132,16 @@ def make_batch_tab(
         "problem": form.problem,
         "shown": shown,  # Gradio sets the outputs in order: after the last one, nothing delays the reply to the window
     }
-    show_run = in_player.view.run.player.show_run
-    _wire_runs(batches, form, selection, view, show_run=show_run, here=here, elsewhere=elsewhere)
+    in_player.answer("show_run", partial(handlers.pick, batches), selection, view)
+    _wire_runs(batches, form, selection, view, here=here, elsewhere=elsewhere)
+    step = partial(handlers.step_video, context, batches)
+    in_player.answer("step_videos", step, [in_player.live, selection], in_player.view, **in_player.steps)
     in_player.wire(charts["videos"].pick, partial(open_video, context, batches), runs)
     kinds = {"failure": charts["failures"], "class": charts["roots"]}
     of_search: dict[str, Any] = {"videos": videos, "hits": hits, "kinds": kinds, "in_player": in_player}
     chosen = wire_search(context, batches, boxes, selection=selection, **of_search)
     for event in (*chosen, scores.input, opened.then, *(event.then for event in listed)):
         wire(event, partial(handlers.show, batches), selection, view, **LATEST)
-
-    def step(event: gr.EventData, live: Any, selection: Selection) -> PlayerView:
-        return handlers.step_video(context, batches, live, selection, by=read_step(event))
-
-    in_player.wire_steps("videos", step, [in_player.view.buttons.live, selection], in_player.view)
     return views
 
 
@@ -154,14 +151,12 @@ def _wire_runs(
     selection: Selection,
     view: dict[str, Any],
     *,
-    show_run: Any,
     here: Any,
     elsewhere: tuple[Any, ...],
 ) -> None:
     rows = view["rows"]
     for event, handler, inputs in (
         (rows.pick, handlers.pick, []),
-        (show_run, handlers.pick, []),
         (rows.cancel, handlers.cancel, []),
         (rows.score, handlers.score, []),
         (view["videos"].sort, handlers.sort, []),

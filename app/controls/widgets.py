@@ -8,19 +8,22 @@ import math
 import time
 from collections.abc import AsyncGenerator, Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import aclosing
-from dataclasses import fields, is_dataclass
-from functools import wraps
+from dataclasses import dataclass, fields, is_dataclass
+from functools import cache
 from html import escape
 from inspect import Parameter, Signature, isasyncgenfunction, isgeneratorfunction, signature
+from itertools import count
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import SimpleNamespace
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import gradio as gr
+from pydantic import TypeAdapter, ValidationError
 
 from stepscope.app.formatting import as_sentence
 from stepscope.engine.errors import EngineError
+from stepscope.engine.io.files import replace_surrogates_in
 
 AT_ONCE: Final[dict[str, Any]] = {"concurrency_limit": None, "show_progress": "hidden", "api_visibility": "private"}
 """Options of events that never wait in the queue."""
@@ -31,7 +34,7 @@ SCORING: Final[dict[str, Any]] = {**LATEST, "concurrency_limit": 2, "show_progre
 MODEL_QUEUE: Final[dict[str, Any]] = {"concurrency_id": "model", "concurrency_limit": 1, "api_visibility": "private"}
 """Options of events that need the model: one at a time, in a queue.
 
-An event in it counts as waiting (``list_waiting``), so none enters it with nothing to do (``wire_first``).
+An event in it counts as waiting (``list_waiting``), so none enters it with nothing to do (``make_ticket``).
 """
 CHECK_QUEUE: Final[dict[str, Any]] = {**AT_ONCE, "concurrency_id": "checks", "concurrency_limit": 4}
 """Options of checks of uploads: one may take minutes, and the memory of ``MAX_PICTURES`` or ``MAX_PARTS``."""
@@ -60,6 +63,14 @@ show();
 _POSITIONAL: Final = Parameter.POSITIONAL_OR_KEYWORD
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Arguments:
+    """Base of records that a script sends with an event, such as ``Step(by=1)``; a field may have a default."""
+
+
+A = TypeVar("A", bound=Arguments)
+
+
 class Updates(SimpleNamespace):
     """Updates of components by name, such as ``Updates(status="Done.")``; a component without one stays as it is."""
 
@@ -80,17 +91,24 @@ def wire(event: Callable[..., Any], handler: Callable[..., Any], inputs: Any, co
     """Register a handler that returns or yields updates of ``components``; return the event's dependency.
 
     ``inputs`` is a component, a record of components, or a list of both. The handler gets one argument for each: the
-    value, or the record of values. Requests and event data, by their annotations, are at their place among them.
+    value, or the record of values. Requests, event data and ``Arguments`` of an event, by their annotations, are at
+    their place among them.
     """
     slots = [*inputs] if isinstance(inputs, list) else [] if inputs is None else [inputs]
     listed, outputs = list_components(tuple(slots)), list_components(components)
+    asked = dict[int, type[Arguments]]()
     for place, parameter in enumerate(signature(handler).parameters.values()):
-        if isinstance(hint := parameter.annotation, type) and issubclass(hint, gr.Request | gr.EventData):
-            slots.insert(place, parameter.replace(kind=_POSITIONAL))
+        if isinstance(hint := parameter.annotation, type) and issubclass(hint, gr.Request | gr.EventData | Arguments):
+            if issubclass(hint, Arguments):
+                asked[place], hint = hint, gr.EventData
+            slots.insert(place, parameter.replace(kind=_POSITIONAL, annotation=hint))
 
     def call(values: Iterable[Any]) -> Any:
         rest = iter(values)
-        return handler(*(read_record(slot, rest) for slot in slots))
+        read = [read_record(slot, rest) for slot in slots]
+        for place, kind in asked.items():
+            read[place] = read_arguments(kind, read[place])
+        return handler(*read)
 
     def convert(updates: Any) -> dict[Any, Any]:
         named = by_component(components, updates)
@@ -121,29 +139,15 @@ def wire(event: Callable[..., Any], handler: Callable[..., Any], inputs: Any, co
     return event(chosen, listed, outputs, **options)
 
 
-def wire_first(
-    event: Callable[..., Any],
-    handler: Callable[..., Any],
-    inputs: Any,
-    components: Any,
-    *,
-    is_followed: Callable[[Any], bool],
-    **options: Any,
-) -> Any:
-    """As ``wire``, for a handler whose ``success`` events run only after a view for which ``is_followed`` holds.
+_tickets = count(1)
 
-    After any other view its ``failure`` events run: in Gradio only an error keeps an event from following, and one that
-    is not visible shows nothing.
+
+def make_ticket() -> int:
+    """Return a new value for a ``gr.State``, after which its ``change`` events run.
+
+    A handler that returns none is not followed: so no event enters a queue with nothing to do.
     """
-
-    @wraps(handler)
-    def handle(*values: Any) -> Iterator[Any]:
-        view = handler(*values)
-        yield view
-        if not is_followed(view):
-            raise gr.Error("", visible=False, print_exception=False)
-
-    return wire(event, handle, inputs, components, **options)
+    return next(_tickets)
 
 
 def list_parts(record: Any) -> Mapping[Any, Any] | None:
@@ -199,6 +203,23 @@ def read_event(event: gr.EventData, name: str) -> Any:
         return getattr(event, name)
     except (AttributeError, TypeError):  # the payload is not a mapping
         return None
+
+
+_adapt: Callable[[Any], TypeAdapter[Any]] = cache(TypeAdapter)
+
+
+def read_arguments(kind: type[A], event: gr.EventData) -> A:
+    """Return what a script sent with an event, checked. Raises ``gr.Error``, which the page shows, for other values."""
+    sent = {part.name: read_event(event, part.name) for part in fields(kind)}
+    known = {name: replace_surrogates_in(value) for name, value in sent.items() if value is not None}
+    try:
+        checked: A = _adapt(kind).validate_python(known)
+        return checked
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        where = ".".join(map(str, first["loc"]))
+        refusal = as_sentence(f"the page sent an invalid request: {where}: {first['msg']}; reload it")
+        raise gr.Error(escape(refusal), print_exception=False) from error
 
 
 def make_status_line(elem_id: str, *, value: str = "") -> gr.HTML:

@@ -12,7 +12,7 @@ from typing import Any, Final
 import gradio as gr
 
 from stepscope.app.controls.run_inputs import read_strategy
-from stepscope.app.controls.widgets import Pace, Updates
+from stepscope.app.controls.widgets import Pace, Updates, make_ticket
 from stepscope.app.core.batch_context import BatchContext, unused_folder
 from stepscope.app.core.run import Run, check_has_task, check_task_text, write_task
 from stepscope.app.core.videos import Clip, is_drawing
@@ -153,7 +153,7 @@ def queue_session(
     window = LiveWindow(source=source, task=task, config=config, browser=browser)
     windows.add(window)
     monitor = {"key": window.key, "is_webcam": isinstance(source, PushedSource), "fps": config.fps}
-    view = Updates(show_message("Waiting for the model."), window=window, begin=True, numbers="")
+    view = Updates(show_message("Waiting for the model."), window=window, begin=make_ticket(), numbers="")
     return Updates(view, set_buttons(is_running=True), monitor=json.dumps(monitor))
 
 
@@ -273,7 +273,7 @@ def show_cancelled(window: LiveWindow | None) -> Updates:
     if window is None or window.is_started:
         return Updates()
     view = show_message("Stopped before it started.")
-    return Updates(view, set_buttons(is_running=False), monitor="", withdraw=True)
+    return Updates(view, set_buttons(is_running=False), monitor="", withdraw=make_ticket())
 
 
 def ask(window: LiveWindow | None, question: str) -> Updates:
@@ -293,11 +293,9 @@ def open_recording(
     """Show the recorded session in the player, with the way to a reference of its own."""
     name = window.run_name if window is not None else ""
     view = open_moment(context, batches, live, name, names=(name,), destination=START)
-    clip = view.clip.clip
-    if not isinstance(clip, Clip):
+    if not isinstance(view.clip, Clip):
         return view  # it could not be opened
-    status = status_line(f"{name}, {format_clock(clip.duration_s)}. {COPIED}")
-    return view._replace(run=view.run._replace(status=status))
+    return PlayerView(view, status=status_line(f"{name}, {format_clock(view.clip.duration_s)}. {COPIED}"))
 
 
 def fill_task(context: AppContext, name: str | None) -> Updates:

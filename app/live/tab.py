@@ -13,23 +13,14 @@ from stepscope.app.controls.run_inputs import (
     make_context_choice,
     make_threshold_sliders,
 )
-from stepscope.app.controls.widgets import (
-    AT_ONCE,
-    CHECK_QUEUE,
-    LATEST,
-    MODEL_QUEUE,
-    Updates,
-    make_status_line,
-    wire,
-    wire_first,
-)
+from stepscope.app.controls.widgets import AT_ONCE, CHECK_QUEUE, LATEST, MODEL_QUEUE, Updates, make_status_line, wire
 from stepscope.app.core.batch_context import BatchContext
 from stepscope.app.formatting import shorten_ids
 from stepscope.app.live import handlers
 from stepscope.app.live.handlers import FILE, URL, WEBCAM, SessionForm, render_explained
 from stepscope.app.live.window import LiveWindows
+from stepscope.app.player.commands import InPlayer
 from stepscope.app.player.component import make_player
-from stepscope.app.player.opening import InPlayer
 from stepscope.app.server.routes import Modules
 from stepscope.app.window.context import AppContext
 
@@ -75,8 +66,6 @@ def make_live_tab(context: AppContext, batches: BatchContext, in_player: InPlaye
                 stage = make_player(video_id="live_video", elem_id="live_player", streams=context.streams, hint=HINT)
     view = {
         "window": window,
-        "begin": None,  # no component, but whether the queued session follows
-        "withdraw": None,  # whether it leaves the queue
         "status": status,
         "numbers": numbers,
         "monitor": monitor,
@@ -157,14 +146,13 @@ def _wire_session(
         browser = request.session_hash or ""
         return handlers.queue_session(context, windows, browser, window, form, can_connect=batches.takes_paths)
 
-    options = {"is_followed": lambda view: "begin" in vars(view), **CHECK_QUEUE}
-    queued = wire_first(view["start"].click, queue, [window, form], view, **options)
-    options = {**MODEL_QUEUE, "trigger_mode": "multiple", "show_progress": "hidden"}
-    streamed = wire(queued.success, partial(handlers.stream_session, context, batches), window, view, **options)
+    begin, withdraw = gr.State(0), gr.State(0)  # tickets: the queued session follows, or leaves the queue
+    wire(view["start"].click, queue, [window, form], {**view, "begin": begin}, **CHECK_QUEUE)
+    options: dict[str, Any] = {**MODEL_QUEUE, "trigger_mode": "multiple", "show_progress": "hidden"}
+    streamed = wire(begin.change, partial(handlers.stream_session, context, batches), window, view, **options)
     stopped = view["stop"].click(handlers.stop_session, window, None, **AT_ONCE)
-    options = {"is_followed": lambda view: "withdraw" in vars(view), **AT_ONCE}
-    cancelled = wire_first(stopped.then, handlers.show_cancelled, window, view, **options)
-    cancelled.success(None, None, None, cancels=streamed, **AT_ONCE)
+    wire(stopped.then, handlers.show_cancelled, window, {**view, "withdraw": withdraw}, **AT_ONCE)
+    withdraw.change(None, None, None, cancels=streamed, **AT_ONCE)
     for event in (view["ask"].click, view["question"].submit):
         wire(event, handlers.ask, [window, view["question"]], view, **AT_ONCE)
 

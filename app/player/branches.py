@@ -12,7 +12,7 @@ from stepscope.app.core.plan import FRAMES_PER_PASS, StreamPlan, read_features
 from stepscope.app.core.run import Branch, Run, can_score
 from stepscope.app.core.videos import Clip
 from stepscope.app.formatting import format_clock
-from stepscope.app.player.views import RunView, show_rerunning
+from stepscope.app.player.views import PlayerView, show_rerunning
 from stepscope.app.window.context import AppContext
 from stepscope.app.window.live_run import LiveRun, PlannedBranch
 from stepscope.app.window.reasons import explain_unrepeatable
@@ -78,7 +78,7 @@ def name_branch(root: Run, changes: str) -> Run:
     return replace(root, branch=Branch(root=root, changes=strip_text(changes)))
 
 
-def begin_branch(context: AppContext, live: LiveRun, plan: PlannedBranch) -> Generator[RunView]:
+def begin_branch(context: AppContext, live: LiveRun, plan: PlannedBranch) -> Generator[PlayerView]:
     """Make the run of ``live`` again, unless its recording is kept, and replace both by the branch, yet to stream.
 
     Yields the progress. Raises as ``Recording.run`` and ``plan_branch``.

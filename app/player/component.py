@@ -15,6 +15,7 @@ import gradio as gr
 import plotly.graph_objects as go
 
 from stepscope.app.figures.charts.layout import draw_themes
+from stepscope.app.player.commands import COMMANDS
 from stepscope.app.review_store.actions import UNFIT_VERDICTS
 from stepscope.app.server.routes import ANSWER_URL, PICTURE_URL, PLOTLY_URL, SPEECH_URL, Modules
 from stepscope.app.style.colours import Theme
@@ -26,28 +27,6 @@ from stepscope.eval.annotations.corrections import VERDICTS
 _DEFAULTS: Final = StreamConfig()
 STATIC: Final = Path(__file__).parent / "static"
 MODULES: Final = Modules.read(STATIC)
-EVENTS: Final = (
-    "against",
-    "explain_frame",
-    "export_figure",
-    "export_run",
-    "find_kind",
-    "inspect_frame",
-    "list_choices",
-    "next_video",
-    "open_focus",
-    "open_tabs",
-    "publish_story",
-    "review_run",
-    "show_run",
-    "shown",
-    "step_search",
-    "step_settle",
-    "step_videos",
-    "thresholds",
-    "what_if",
-)
-"""Names of the player's events, which ``make_player`` describes."""
 STYLES: Final = ("stage.css", "player.css")
 CSS: Final = "".join((STATIC / name).read_text(encoding="utf-8") for name in STYLES)
 """Style sheets of the player; their colours are the variables of ``app.style.theme``."""
@@ -83,27 +62,7 @@ def make_player(
         is_blind: Whether every reviewer is blind: reasons are shown after a verdict only.
         model: The page's model in words.
 
-    Events and their data:
-
-    - ``thresholds``: both sliders on release (``speak``, ``update``), the request's number (``ticket``), and whether a
-      run is shown (``has_run``).
-    - ``show_run``: the run to show in Batch (``a``), and the one beside it (``b``); ``review_run``: that of Reviews.
-    - ``shown``: the element's ``thresholds()`` have changed.
-    - ``against``: whether to score against the corrected reference (``corrected``), for whom (``reviewer``,
-      ``is_blind``).
-    - ``export_run``: the requested file of the run (``content``).
-    - ``export_figure``: the format and look of a figure of the visible range; see ``app.player.downloads``.
-    - ``find_kind``: the kind of failure, or with ``field`` class that of first mistakes (``kind``), in a ``run``.
-    - ``inspect_frame``: the frame to inspect (``frame``), answered by the patch ``inspection``.
-    - ``explain_frame``: the frame whose decision needs evidence (``frame``), answered by the patch ``evidence``.
-    - ``publish_story``: opens *Publish* with the story of the browser.
-    - ``step_search``, ``step_settle``, ``step_videos``: the next (``by`` 1) or previous (-1) entry of a list to open.
-    - ``list_choices``: the ``part`` of the head whose menu is open, and the ``split`` and ``run`` in focus; answered by
-      the patch ``choices``.
-    - ``open_focus``: the ``split``, ``run`` and ``video`` to open, and the second (``at``) to stay at, or None.
-    - ``open_tabs``: the page's ``tab``, and its ``view`` or None, to which Back leads.
-    - ``what_if``: makes or shows a branch; see ``app.player.what_if``.
-    - ``next_video``: the video after which the next one of a queue is opened (``video_id``, ``run``, ``reviewer``).
+    ``app.player.commands`` has its events and their arguments.
     """
 
     def ask(request_data: dict[str, Any], request: gr.Request) -> dict[str, Any]:
@@ -139,7 +98,7 @@ def make_player(
         value="",
         patch="",
         html_template=(STATIC / "player.html").read_text(encoding="utf-8"),
-        js_on_load=MODULES.make_script("main.js", events=EVENTS, settings=settings),
+        js_on_load=MODULES.make_script("main.js", events=COMMANDS, settings=settings),
         apply_default_css=False,
         server_functions=[follow, *([ask] if review else []), *([listen] if hear else [])],
         elem_id=elem_id,

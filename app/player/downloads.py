@@ -13,7 +13,7 @@ from xml.etree.ElementTree import ParseError, XMLParser
 import gradio as gr
 import plotly.graph_objects as go
 
-from stepscope.app.controls.widgets import read_event, send_file
+from stepscope.app.controls.widgets import send_file
 from stepscope.app.core.references import digest_reference
 from stepscope.app.core.run import Run, analyze_run, file_name, write_run_file
 from stepscope.app.figures.browser import print_svg
@@ -21,6 +21,7 @@ from stepscope.app.figures.charts.layout import plain
 from stepscope.app.figures.charts.registry import CHARTS
 from stepscope.app.figures.options import parse_width, read_format
 from stepscope.app.figures.render import write_figure
+from stepscope.app.player.commands import FigureRequest, FileRequest
 from stepscope.app.player.streaming import read_corrected
 from stepscope.app.window.context import AppContext, ReviewContext
 from stepscope.app.window.live_run import LiveRun
@@ -41,9 +42,9 @@ def find_run(live: LiveRun | None) -> Run:
     return run
 
 
-def export_run(live: LiveRun | None, event: gr.EventData) -> Generator[Any]:
+def export_run(live: LiveRun | None, asked: FileRequest) -> Generator[Any]:
     """Yield the path of an exported file of the displayed run; see ``send_file``."""
-    yield from send_file(lambda folder: write_run_file(folder, find_run(live), read_event(event, "content")))
+    yield from send_file(lambda folder: write_run_file(folder, find_run(live), asked.content))
 
 
 TIMELINE: Final = "timeline"
@@ -57,41 +58,36 @@ VIDEO_CHARTS: Final = {TIMELINE: "Timeline", **{name: one.title for name, one in
 
 
 def export_figure(
-    context: AppContext, reviews: ReviewContext, live: LiveRun | None, event: gr.EventData, request: gr.Request
+    context: AppContext, reviews: ReviewContext, live: LiveRun | None, asked: FigureRequest, request: gr.Request
 ) -> Generator[Any]:
-    """Yield the path of a figure of ``VIDEO_CHARTS``; see ``send_file``.
-
-    The event has ``chart``, ``format``, ``width`` and ``theme``, the drawn timeline as ``svg``, and whether the run is
-    shown beside the corrected reference (``corrected``; see ``read_corrected``).
-    """
+    """Yield the path of a figure of ``VIDEO_CHARTS``; see ``send_file``."""
 
     def write(folder: Path) -> Path:
         run = find_run(live)
-        file_format = read_format(Path(), str(read_event(event, "format")))
-        chart = read_event(event, "chart") or TIMELINE
+        file_format = read_format(Path(), asked.format)
+        chart = asked.chart or TIMELINE
         if chart not in VIDEO_CHARTS:
             raise ValueError(f"there is no figure {chart!r} of a video; choose one of {', '.join(VIDEO_CHARTS)}")
         name = "figure" if chart == TIMELINE else chart
         path = folder / file_name(run.clip.name, run.name or run.digest, f"{name}.{file_format}")
         if chart == TIMELINE:
-            path.write_bytes(_print(event, file_format))
+            path.write_bytes(_print(asked.svg, file_format))
             return path
-        if read_event(event, "corrected"):
+        if asked.corrected:
             sample = reviews.sample(run.clip.video_id, reference=digest_reference(run.clip))
             if sample is None:
                 raise ValueError("the reference of this run is no longer known; reload the page")
-            corrected = read_corrected(reviews, sample, event, request).sample
+            corrected = read_corrected(reviews, sample, asked, request).sample
             run = replace(run, clip=replace(run.clip, sample=corrected))
-        width = parse_width(str(read_event(event, "width")))
-        write_figure(path, _draw_chart(run, context.encode, event, chart), file_format, width=width)
+        width = parse_width(asked.width)
+        write_figure(path, _draw_chart(run, context.encode, chart, asked.theme), file_format, width=width)
         return path
 
     yield from send_file(write)
 
 
-def _print(event: gr.EventData, file_format: str) -> bytes:
-    svg = read_event(event, "svg")
-    if file_format != "pdf" or not isinstance(svg, str):
+def _print(svg: str, file_format: str) -> bytes:
+    if file_format != "pdf" or not svg:
         raise ValueError("the page draws the timeline and sends it to be printed as PDF; reload the page")
     parser = XMLParser(target=_Timeline())
     try:
@@ -122,7 +118,7 @@ class _Timeline:
         self._num_clips -= tag.endswith("}clipPath")
 
 
-def _draw_chart(run: Run, encode: Encode, event: gr.EventData, name: str) -> go.Figure:
+def _draw_chart(run: Run, encode: Encode, name: str, theme: str) -> go.Figure:
     specs = read_signal_specs(run.settings)
     analysis = analyze_run(run, encode)
     if analysis is None:
@@ -131,5 +127,5 @@ def _draw_chart(run: Run, encode: Encode, event: gr.EventData, name: str) -> go.
         metrics={"scores": score_counts(analysis.counts), "config": run.provenance.config, **run.scoring_settings},
         charts=build_chart_data([analysis]) | chart_signals(specs, [analysis]),
     )
-    figure = CHARTS[name].draw(results, "dark" if read_event(event, "theme") == "dark" else "light")
+    figure = CHARTS[name].draw(results, "dark" if theme == "dark" else "light")
     return figure.update_layout(title_text=f"{CHARTS[name].title}: {plain(run.clip.name)}")

@@ -6,7 +6,7 @@ of its own, the bundled run as a copy.
 """
 
 import shutil
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from contextlib import closing, suppress
 from dataclasses import asdict, replace
 from functools import partial
@@ -23,7 +23,7 @@ from stepscope.app.core.run import Run
 from stepscope.app.core.saved import BUNDLED_NAME
 from stepscope.app.formatting import as_sentence, name_files
 from stepscope.app.player.opening import read_saved
-from stepscope.app.player.views import RunView, show_run
+from stepscope.app.player.views import show_run
 from stepscope.app.server.identity import current_user
 from stepscope.app.templates import render, render_note
 from stepscope.app.window.context import AppContext
@@ -62,8 +62,8 @@ class ExplainForm(NamedTuple):
     own: Any
 
 
-def make_explain_panel(context: AppContext, batches: BatchContext, live: Any, view: RunView) -> None:
-    """Lay out and wire the panel below the run in the state ``live``."""
+def make_explain_panel(context: AppContext, batches: BatchContext, live: Any, view: Mapping[str, Any]) -> None:
+    """Lay out and wire the panel below the run in the state ``live``, whose components are ``view``."""
     with gr.Accordion("Explain the failures of this run", open=False, elem_id="explain") as panel:
         with gr.Row():
             scope = gr.Radio([VIDEO, RUN], value=VIDEO, label="Explain", elem_id="explain_scope")
@@ -83,7 +83,7 @@ def make_explain_panel(context: AppContext, batches: BatchContext, live: Any, vi
     for event in (panel.expand, scope.change, max_cost.change, own.blur):
         wire(event, partial(show_cost, context, batches), [live, form], {"own": own, "progress": progress}, **LATEST)
     run = partial(explain_run, context, batches)
-    outputs = {**buttons._asdict(), **{name: part for name, part in view._asdict().items() if name != "progress"}}
+    outputs = {**buttons._asdict(), **view}
     wire_work(buttons, run, [gr.State(None), live, form], outputs, cancelled=CANCELLED, **MODEL_QUEUE)
 
 
@@ -233,5 +233,5 @@ def _show_again(
         return {}
     again = read_saved(context, batches, name, run.clip.video_id)
     live.run = replace(again, letter=run.letter)
-    view = show_run(live.run, f"{name} is explained.", encode=context.encode, other=live.other)._asdict()
-    return {name: part for name, part in view.items() if name != "progress"}
+    view = show_run(live.run, f"{name} is explained.", encode=context.encode, other=live.other)
+    return {name: part for name, part in vars(view).items() if name != "progress"}

@@ -1,30 +1,20 @@
 """Event handlers of the player: functions from component values to component updates.
 
-Each handler returns a view, whose fields ``app.player.tab`` wires to outputs. Problems with a video or input are shown
+Each handler returns a view. Problems with a video or input are shown
 in the status line. Each window has its own ``LiveRun``, and nothing is global, so that windows do not interfere.
 """
 
 from dataclasses import replace
 from pathlib import Path
 
-import gradio as gr
-
 from stepscope.app.controls.run_inputs import read_strategy
+from stepscope.app.controls.widgets import make_ticket
 from stepscope.app.core.references import add_reference, describe_reference
 from stepscope.app.core.run import can_score, check_has_task, read_task
 from stepscope.app.core.videos import Clip
 from stepscope.app.formatting import as_sentence, format_clock
-from stepscope.app.player.opening import cancel_run, show_running_buttons
-from stepscope.app.player.views import (
-    UNCHANGED_CLIP,
-    Buttons,
-    ClipView,
-    PlayerView,
-    show_nothing,
-    show_run,
-    show_status,
-    task_boxes,
-)
+from stepscope.app.player.opening import cancel_run, enable_run, show_running_buttons
+from stepscope.app.player.views import PlayerView, show_nothing, show_run, show_status, task_boxes
 from stepscope.app.window.context import AppContext
 from stepscope.app.window.landing import FIRST_FROM_START
 from stepscope.app.window.live_run import LiveRun
@@ -46,30 +36,30 @@ def set_reference(
         clip = replace(clip, sample=None)
         context.recent.keep_clip(clip)
         status = f"{clip.name}, {format_clock(clip.duration_s)}, without a reference."
-        return _with_run(context, live, UNCHANGED_CLIP._replace(clip=clip), clip, status)
+        return _with_run(context, live, PlayerView(clip=clip), clip, status)
     path, last = Path(reference), task_boxes(clip.sample or Task())
     typed = {name: box for (name, own), box in zip(last.items(), boxes, strict=False) if box and box != own}
     try:
         clip, sample = add_reference(clip, path)
     except (ValueError, OSError) as error:
-        return PlayerView(run=show_status(as_sentence(error), is_problem=True))
+        return show_status(as_sentence(error), is_problem=True)
     given = task_boxes(sample)
     replaced = [name.replace("_", " ") for name, box in typed.items() if given[name] not in ("", box)]
     status, is_mismatch = describe_reference(clip, sample, path, replaced=replaced)
     context.recent.keep_clip(clip)
-    kept = {name: gr.skip() for name in typed if not given[name]}
-    view = UNCHANGED_CLIP._replace(**(given | kept), clip=clip)
+    filled = {name: text for name, text in given.items() if text or name not in typed}
+    view = PlayerView(clip=clip, **filled)
     return _with_run(context, live, view, clip, status, is_problem=is_mismatch)
 
 
 def _with_run(
-    context: AppContext, live: LiveRun | None, view: ClipView, clip: Clip, status: str, *, is_problem: bool = False
+    context: AppContext, live: LiveRun | None, view: PlayerView, clip: Clip, status: str, *, is_problem: bool = False
 ) -> PlayerView:
     """Show an upload whose reference was exchanged, with the outputs of its run so far, scored if they can be."""
     buttons = cancel_run(live)
     run = live.run if live is not None else None
     if run is None or not run.outputs or run.clip.video_id != clip.video_id:
-        return PlayerView(clip=view, run=show_nothing(status, clip=clip, is_problem=is_problem), buttons=buttons)
+        return PlayerView(view, buttons, show_nothing(status, clip=clip, is_problem=is_problem))
     sample = clip.sample
     is_comparable = sample is None or (can_score(sample, run.task) and sample.fps == run.config.fps)
     if not is_comparable:
@@ -82,7 +72,7 @@ def _with_run(
     shown = show_run(run, status, encode=context.encode, is_problem=is_problem, destination=FIRST_FROM_START)
     now = LiveRun.finished(run, recording=live.recording if live is not None else None)
     context.recordings.keep(now)
-    return PlayerView(clip=view, run=shown, buttons=buttons._replace(live=now))
+    return PlayerView(view, shown, buttons, live=now)
 
 
 def queue_run(
@@ -113,11 +103,10 @@ def queue_run(
         read_threshold(update, "update")
         read_strategy(strategy, context.config.context_strategy)
     except ValueError as error:
-        return PlayerView(run=show_status(as_sentence(error), is_problem=True))
+        return show_status(as_sentence(error), is_problem=True)
     if live is not None:
         live.is_cancelled = True
-    status = show_status(context.model_use.describe_wait())
-    return PlayerView(run=status, buttons=show_running_buttons(LiveRun()))
+    return PlayerView(show_status(context.model_use.describe_wait()), show_running_buttons(LiveRun()))
 
 
 def stop_run(live: LiveRun | None) -> None:
@@ -133,19 +122,20 @@ def show_stopped(context: AppContext, live: LiveRun | None) -> PlayerView:
     """
     buttons = cancel_run(live)
     if live is None or live.run is None or not live.run.outputs:
-        return PlayerView(run=show_nothing("Stopped before the first frame."), buttons=buttons)
+        return PlayerView(show_nothing("Stopped before the first frame."), buttons)
     run = live.run
     context.recent.keep_run(run)
     context.recordings.keep(live)
     live.is_cancelled = not live.ended.is_set()
     status = f"Stopped at {format_clock(run.reached_s)} of {format_clock(run.clip.duration_s)}."
-    run_view = show_run(run, status, encode=context.encode, other=live.other)
-    has_request = live.requested not in (None, run.thresholds)
-    return PlayerView(run=run_view, buttons=buttons._replace(live=live, rerun=has_request))
+    view = PlayerView(show_run(run, status, encode=context.encode, other=live.other), buttons, live=live)
+    if live.requested not in (None, run.thresholds):
+        view.rerun = make_ticket()
+    return view
 
 
-def finish_run(live: LiveRun | None) -> Buttons:
+def finish_run(live: LiveRun | None) -> PlayerView:
     """Enable Run after a run has ended, unless the next run has started; the ended run can be re-run."""
     if live is None or not live.ended.is_set():
-        return Buttons(live=gr.skip(), run=gr.skip(), stop=gr.skip())
-    return cancel_run(None)._replace(live=gr.skip())
+        return PlayerView()
+    return enable_run()

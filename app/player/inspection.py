@@ -4,15 +4,13 @@ from collections import deque
 from dataclasses import asdict, replace
 from typing import Any, Final
 
-import gradio as gr
-
-from stepscope.app.controls.widgets import read_event
 from stepscope.app.core.batch_context import BatchContext
 from stepscope.app.core.plan import StreamPlan
 from stepscope.app.core.run import Kept, Run
 from stepscope.app.core.saved import BUNDLED_NAME
 from stepscope.app.formatting import as_sentence
 from stepscope.app.player.branches import make_recording
+from stepscope.app.player.commands import FrameRequest
 from stepscope.app.window.context import AppContext
 from stepscope.app.window.live_run import LiveRun
 from stepscope.app.window.reasons import pack_evidence
@@ -29,14 +27,14 @@ from stepscope.eval.diagnosis.evidence import keep_evidence
 _FORGOTTEN: Final = "the context of this branch is no longer kept; press Run from here again in What if"
 
 
-def inspect_run(context: AppContext, live: LiveRun | None, event: gr.EventData) -> dict[str, Any]:
-    """Return the inspection of the event's ``frame`` as JSON values, or the reason of a failure.
+def inspect_run(context: AppContext, live: LiveRun | None, asked: FrameRequest) -> dict[str, Any]:
+    """Return the inspection of a frame as JSON values, or the reason of a failure.
 
     The fields are ``run``, ``frame``, and either ``error`` or the fields of ``pack_inspection``.
     """
-    key = _read_key(live, event)
+    key = _name_answer(live, asked.frame)
     try:
-        live, run, frame = _find_frame(live, key["frame"])
+        live, run, frame = _find_frame(live, asked.frame)
         if live.recording is not None and tuple(live.recording.outputs) == run.outputs:
             found = live.recording.inspect(frame)
         elif run.model_digest != context.checkpoint.digest:
@@ -52,15 +50,15 @@ def inspect_run(context: AppContext, live: LiveRun | None, event: gr.EventData) 
 
 
 def explain_frame(
-    context: AppContext, batches: BatchContext, live: LiveRun | None, event: gr.EventData
+    context: AppContext, batches: BatchContext, live: LiveRun | None, asked: FrameRequest
 ) -> dict[str, Any]:
-    """Return the evidence of the run as JSON values, with that for the decision at the event's ``frame``, or an error.
+    """Return the evidence of the run as JSON values, with that for the decision at a frame, or an error.
 
     It is kept with the run, and of a run in a folder also in ``VIDEO.evidence.json``.
     """
-    key = _read_key(live, event)
+    key = _name_answer(live, asked.frame)
     try:
-        live, run, frame = _find_frame(live, key["frame"])
+        live, run, frame = _find_frame(live, asked.frame)
         recording = _find_recording(context, live, run)
         if not is_same(recording.outputs[frame], run.outputs[frame]):
             raise ValueError("the model decides otherwise here than in this run; run it again on this device")
@@ -79,17 +77,15 @@ def explain_frame(
     return {**key, "decisions": pack_evidence(live.run)}
 
 
-def _read_key(live: LiveRun | None, event: gr.EventData) -> dict[str, Any]:
-    """Return the run and the frame that an answer to an event names."""
-    frame = read_event(event, "frame")
-    digest = live.run.digest if live is not None and live.run is not None else ""
-    return {"run": digest, "frame": frame if isinstance(frame, int) else None}
+def _name_answer(live: LiveRun | None, frame: int) -> dict[str, Any]:
+    """Return the run and the frame that an answer is about."""
+    return {"run": live.run.digest if live is not None and live.run is not None else "", "frame": frame}
 
 
-def _find_frame(live: LiveRun | None, frame: int | None) -> tuple[LiveRun, Run, int]:
+def _find_frame(live: LiveRun | None, frame: int) -> tuple[LiveRun, Run, int]:
     if live is None or live.run is None or not live.run.outputs or live.increments is not None:
         raise ValueError("there is no finished run to inspect; press Run and wait until it ends")
-    if frame is None or not 0 <= frame < len(live.run.outputs):
+    if not 0 <= frame < len(live.run.outputs):
         raise ValueError(f"there is no such frame; the run has {format_count(len(live.run.outputs), 'frame')}")
     return live, live.run, frame
 

@@ -1,17 +1,17 @@
 """Opens a bundled video, a run, two, or the moment of a link in the player, from any tab."""
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import asdict, replace
 from html import escape
 from pathlib import Path
-from typing import Any, Final, Literal, NamedTuple
+from typing import Any, Final
 
 import gradio as gr
 
 from stepscope.app.controls.run_inputs import read_strategy
-from stepscope.app.controls.widgets import read_event, wire
+from stepscope.app.controls.widgets import make_ticket, read_event
 from stepscope.app.core.batch_context import BatchContext
 from stepscope.app.core.places import NO_RUN
 from stepscope.app.core.run import PAGE_SCORING, Run
@@ -19,24 +19,14 @@ from stepscope.app.core.saved import BUNDLED_NAME, read_saved_run
 from stepscope.app.core.videos import Clip, find_split_clip, sample_clip
 from stepscope.app.formatting import as_sentence
 from stepscope.app.player.branches import plan_branch
-from stepscope.app.player.views import (
-    Buttons,
-    ClipView,
-    PlayerView,
-    RunView,
-    SliderThresholds,
-    show_clip,
-    show_nothing,
-    show_run,
-    status_line,
-    task_boxes,
-)
+from stepscope.app.player.commands import Focus
+from stepscope.app.player.views import PlayerView, show_clip, show_nothing, show_run, show_status, task_boxes
 from stepscope.app.server.identity import current_visitor, share_upload
 from stepscope.app.window.context import AppContext
 from stepscope.app.window.focus import list_videos
 from stepscope.app.window.landing import FIRST, START, STAY, WORST, Destination
 from stepscope.app.window.live_run import LiveRun, PlannedBranch
-from stepscope.engine.config import read_threshold
+from stepscope.engine.config import Thresholds, read_threshold
 from stepscope.engine.control.task import Task
 from stepscope.engine.errors import EngineError
 from stepscope.eval.data.samples import Sample, build_task
@@ -45,93 +35,44 @@ CHOOSE = "Choose a bundled video or upload one."
 NO_VIDEO: Final = " Its split names no video: the timeline plays on its own clock."
 
 
-class OpenedHit(NamedTuple):
-    """The player at a moment, the place of that moment in its list, and the list, in which N and P go on."""
-
-    player: Any
-    at: Any = gr.skip()
-    listed: Any = gr.skip()
-
-
-@dataclass(frozen=True, kw_only=True)
-class InPlayer:
-    """How the events of other tabs open a video in the player of their window."""
-
-    view: PlayerView
-    ends: Mapping[str, Any]
-    """Arguments of events that exchange the video, such as the events to cancel."""
-
-    def wire(self, event: Callable[..., Any], handler: Callable[..., PlayerView], *inputs: Any) -> Any:
-        """Register a handler that takes the run in the player, then the values of ``inputs``; return the event."""
-        return wire(event, handler, [self.view.buttons.live, *inputs], self.view, **self.ends)
-
-    def wire_steps(
-        self, of: Literal["search", "settle", "videos"], step: Callable[..., Any], inputs: list[Any], view: Any
-    ) -> None:
-        """Register the handler by which the player goes through the list ``of``; ``read_step`` reads its event.
-
-        A key that is pressed while a moment opens counts after it.
-        """
-        wire(getattr(self.view.run.player, f"step_{of}"), step, inputs, view, trigger_mode="always_last", **self.ends)
-
-
-def read_step(event: gr.EventData) -> int:
-    """Return whether the next (1) or previous (-1) entry of a list is to open."""
-    return 1 if read_event(event, "by") == 1 else -1
-
-
 def show_bundled(context: AppContext, live: LiveRun | None, clip: Clip | None) -> PlayerView:
     """Show a bundled video and its task, with its saved run if there is one, whose thresholds the sliders get."""
     if clip is None:
-        return _without_clip(live, context.bundled_videos.notice or CHOOSE, task=gr.skip())
+        return _without_clip(live, context.bundled_videos.notice or CHOOSE)
     try:
         video = context.find_video(clip)
     except (EngineError, ValueError) as error:
-        return _without_clip(live, as_sentence(error), is_problem=True, task="")
+        boxes = {"goal": "", "steps": "", "user_turns": ""}
+        return PlayerView(_without_clip(live, as_sentence(error), is_problem=True), **boxes)
     saved = context.find_saved(clip)
     if saved is not None:
-        return _show_saved(context, live, saved, video, destination=FIRST)._replace(strategy=gr.skip())
-    run_view = show_nothing(context.bundled_videos.notice, clip=clip)
-    return PlayerView(clip=show_clip(clip, video), run=run_view, buttons=cancel_run(live))
+        return PlayerView(_show(context, live, saved, video, destination=FIRST), strategy=gr.skip())
+    shown = show_nothing(context.bundled_videos.notice, clip=clip)
+    return PlayerView(show_clip(clip, video), shown, cancel_run(live))
 
 
-def _show_saved(
-    context: AppContext,
-    live: LiveRun | None,
-    run: Run,
-    video: Path | None,
-    *,
-    destination: Destination,
-    other: Run | None = None,
-) -> PlayerView:
-    """Show the saved run of a bundled video."""
-    run_view = show_run(run, encode=context.encode, destination=destination, other=other)
-    return _show(live, run, video, run_view, now=LiveRun.finished(run, other=other))
-
-
-def open_focus(context: AppContext, batches: BatchContext, live: LiveRun | None, event: gr.EventData) -> PlayerView:
+def open_focus(context: AppContext, batches: BatchContext, live: LiveRun | None, focus: Focus) -> PlayerView:
     """Open what was chosen in the head of the page: a video, a run or a split; what lies below it stays if it can.
 
     Without a run, and for the bundled one, a bundled video opens as on the first page.
     """
-    split, run, video_id = (str(read_event(event, part) or "") for part in ("split", "run", "video"))
+    split, run, video_id = focus.split, focus.run, focus.video
     try:
         samples = context.splits[split].samples if split in context.splits else ()
         videos = list_videos(batches, run) if run else [sample.video_id for sample in samples]
         if not videos:
             raise ValueError(f"{run or split or 'this'} has no video to show")
-        at = read_event(event, "at")
-        if video_id and video_id not in videos and at is None:
+        if video_id and video_id not in videos and focus.at is None:
             raise ValueError(f"there is no video {video_id} in {run or split}")
-        at, video_id = (at, video_id) if video_id in videos else (None, videos[0])
+        at, video_id = (focus.at, video_id) if video_id in videos else (None, videos[0])
         clip = next((one for one in context.bundled_videos.clips if one.name == video_id), None)
         if at is None and clip is not None and run in ("", BUNDLED_NAME):  # its link works on any server
-            return show_bundled(context, live, clip)._replace(tabs=gr.Tabs(selected="player"))
+            return PlayerView(show_bundled(context, live, clip), tabs=gr.Tabs(selected="player"))
     except (EngineError, ValueError, OSError) as error:
         return refuse(error)
     if not run:
         return open_reference(context, live, context.splits[split].find(video_id), destination=START)
-    there = Destination(at=float(at)) if isinstance(at, int | float) else WORST
+    there = WORST if at is None else Destination(at=at)
     return open_moment(context, batches, live, video_id, names=(run,), destination=there)
 
 
@@ -149,7 +90,7 @@ def open_page(
         return show_bundled(context, live, context.opening_clip)
     try:
         clip = find_linked_clip(context, link)
-        thresholds = SliderThresholds(
+        thresholds = Thresholds(
             speak=read_threshold(link.get("speak", context.config.speak_threshold), "speak"),
             update=read_threshold(link.get("update", context.config.update_threshold), "update"),
         )
@@ -161,35 +102,29 @@ def open_page(
     is_saved = saved is not None and (
         saved.digest == link["run"]
         if "run" in link
-        else tuple(thresholds) == (saved.thresholds.speak, saved.thresholds.update)
-        and saved.config.context_strategy == strategy
+        else thresholds == saved.thresholds and saved.config.context_strategy == strategy
     )
     if saved is not None and is_saved:
         destination = STAY if "run" in link or "t" in link else FIRST
-        saved = saved.with_letter_beside(other)
-        return _show_saved(context, live, saved, video, destination=destination, other=other)
+        return _show(context, live, saved.with_letter_beside(other), video, destination=destination, other=other)
     run = context.recent.find_run(link.get("run"), clip)
-    clip_view = ClipView(
-        clip=clip,
-        video=video and str(video),
-        upload=gr.skip() if clip.content_digest else None,
-        **(task_boxes(run or clip.sample or Task())),
+    opened = PlayerView(
+        clip=clip, video=video and str(video), strategy=strategy, **task_boxes(run or clip.sample or Task())
     )
+    if not clip.content_digest:
+        opened.upload = None
     if run is not None and run.outputs:
         run = run.with_letter_beside(other)
-        buttons = cancel_run(live)._replace(live=LiveRun.finished(run, other=other))
-        of_run = _slider_thresholds(run)
-        run_view = show_run(run, encode=context.encode, other=other, destination=Destination(at="link"))
-        strategy = run.config.context_strategy
-        return PlayerView(clip=clip_view, run=run_view, buttons=buttons, thresholds=of_run, strategy=strategy)
+        shown = show_run(run, encode=context.encode, other=other, destination=Destination(at="link"))
+        now: dict[str, Any] = {"live": LiveRun.finished(run, other=other), "strategy": run.config.context_strategy}
+        return PlayerView(opened, shown, cancel_run(live), **run.known_thresholds, **now)
     if run is None and (clip.content_digest or ("run" not in link and saved is None)):
         status = "The run of the link is no longer available. Press Run." if "run" in link else ""
         buttons = cancel_run(live)
     else:
         waiting = LiveRun(linked_digest=link.get("run"), other=other)
         status, buttons = "Waiting to start.", show_running_buttons(waiting)
-    run_view = show_nothing(status, clip=clip)
-    return PlayerView(clip=clip_view, run=run_view, buttons=buttons, thresholds=thresholds, strategy=strategy)
+    return PlayerView(opened, show_nothing(status, clip=clip), buttons, **asdict(thresholds))
 
 
 def find_linked_clip(context: AppContext, link: Mapping[str, str]) -> Clip:
@@ -209,25 +144,30 @@ def find_linked_clip(context: AppContext, link: Mapping[str, str]) -> Clip:
 def show_link_error(context: AppContext, live: LiveRun | None, error: Exception) -> PlayerView:
     """Show the bundled video that the page opens on, and why a link failed."""
     shown = show_bundled(context, live, context.opening_clip)
-    status = status_line(as_sentence(f"the link cannot be opened: {error}"), is_problem=True)
-    return shown._replace(run=shown.run._replace(status=status))
+    return PlayerView(shown, show_status(as_sentence(f"the link cannot be opened: {error}"), is_problem=True))
 
 
-def show_running_buttons(live: LiveRun) -> Buttons:
+def show_running_buttons(live: LiveRun) -> PlayerView:
     """Return the buttons of a run that enters the queue of the model."""
-    return Buttons(live=live, run=gr.Button(interactive=False), stop=gr.Button(interactive=True), stream=True)
+    run, stop = gr.Button(interactive=False), gr.Button(interactive=True)
+    return PlayerView(live=live, run=run, stop=stop, stream=make_ticket())
 
 
-def _without_clip(live: LiveRun | None, status: str, *, task: Any, is_problem: bool = False) -> PlayerView:
-    view = ClipView(clip=None, video=None, upload=None, goal=task, steps=task, user_turns=task)
-    return PlayerView(clip=view, run=show_nothing(status, is_problem=is_problem), buttons=cancel_run(live))
+def _without_clip(live: LiveRun | None, status: str, *, is_problem: bool = False) -> PlayerView:
+    shown = show_nothing(status, is_problem=is_problem)
+    return PlayerView(shown, cancel_run(live), clip=None, video=None, upload=None)
 
 
-def cancel_run(live: LiveRun | None) -> Buttons:
+def enable_run() -> PlayerView:
+    """Enable Run, and disable Stop."""
+    return PlayerView(run=gr.Button(interactive=True), stop=gr.Button(interactive=False))
+
+
+def cancel_run(live: LiveRun | None) -> PlayerView:
     """Cancel the current run, wait for its end, and enable Run."""
     if live is not None:
         live.stop()
-    return Buttons(live=None, run=gr.Button(interactive=True), stop=gr.Button(interactive=False))
+    return PlayerView(enable_run(), live=None)
 
 
 def read_video(batches: BatchContext, name: str | None, event: gr.EventData) -> str:
@@ -263,9 +203,8 @@ def open_moment(
     except (EngineError, ValueError, OSError) as error:
         return refuse(error)
     status = f"{_scoring_words(batches, saved)}{'' if video else NO_VIDEO}".strip()
-    now = LiveRun.finished(saved, other=rest[0] if rest else None)
-    run_view = show_run(saved, status, encode=context.encode, destination=destination, other=now.other)
-    return _show_in_tab(live, saved, video, run_view, now=now)
+    other = rest[0] if rest else None
+    return _show_in_tab(context, live, saved, video, status, destination=destination, other=other)
 
 
 def _scoring_words(batches: BatchContext, run: Run) -> str:
@@ -281,7 +220,7 @@ def _scoring_words(batches: BatchContext, run: Run) -> str:
 def open_link(context: AppContext, batches: BatchContext, live: LiveRun | None, link: Mapping[str, str]) -> PlayerView:
     """Show the run of a link, and queue its ``branch``, which has its changes as text."""
     view = _open_link(context, batches, live, link)
-    opened, changes = view.buttons.live, link.get("branch")
+    opened, changes = view.live, link.get("branch")
     if not changes or not isinstance(opened, LiveRun):
         return view
     if opened.run is None:  # it has to be made first
@@ -290,9 +229,8 @@ def open_link(context: AppContext, batches: BatchContext, live: LiveRun | None, 
     try:
         plan = plan_branch(context, opened.run, changes)
     except ValueError as error:
-        status = status_line(f"The link cannot be opened whole: {as_sentence(error)}", is_problem=True)
-        return view._replace(run=view.run._replace(status=status))
-    return view._replace(buttons=show_running_buttons(LiveRun(run=opened.run, branch=plan)))
+        return PlayerView(view, show_status(f"The link cannot be opened whole: {as_sentence(error)}", is_problem=True))
+    return PlayerView(view, show_running_buttons(LiveRun(run=opened.run, branch=plan)))
 
 
 def _open_link(context: AppContext, batches: BatchContext, live: LiveRun | None, link: Mapping[str, str]) -> PlayerView:
@@ -342,8 +280,7 @@ def open_reference(
     except (EngineError, ValueError, OSError) as error:
         return refuse(error)
     status = "" if run.clip.has_file else NO_VIDEO.strip()
-    run_view = show_run(run, status, encode=context.encode, destination=destination)
-    return _show_in_tab(live, run, video, run_view, now=None)
+    return _show_in_tab(context, live, run, video, status, destination=destination)
 
 
 def refuse(error: Exception) -> PlayerView:
@@ -352,25 +289,29 @@ def refuse(error: Exception) -> PlayerView:
     return PlayerView()
 
 
-def _show_in_tab(
-    live: LiveRun | None, run: Run, video: Path | None, run_view: RunView, *, now: LiveRun | None
+def _show_in_tab(*shown: Any, **options: Any) -> PlayerView:
+    return PlayerView(_show(*shown, **options), tabs=gr.Tabs(selected="player"))
+
+
+def _show(
+    context: AppContext,
+    live: LiveRun | None,
+    run: Run,
+    video: Path | None,
+    status: str = "",
+    *,
+    destination: Destination,
+    other: Run | None = None,
 ) -> PlayerView:
-    return _show(live, run, video, run_view, now=now)._replace(tabs=gr.Tabs(selected="player"))
-
-
-def _show(live: LiveRun | None, run: Run, video: Path | None, run_view: RunView, *, now: LiveRun | None) -> PlayerView:
+    """Show a run, or a reference alone, with video and settings; a threshold that it does not name changes nothing."""
     return PlayerView(
-        clip=show_clip(run.clip, video, run=run),
-        run=run_view,
-        buttons=cancel_run(live)._replace(live=now),
-        thresholds=_slider_thresholds(run),
+        show_clip(run.clip, video, run=run),
+        show_run(run, status, encode=context.encode, destination=destination, other=other),
+        cancel_run(live),
+        live=LiveRun.finished(run, other=other) if run.outputs else None,
         strategy=run.provenance.config.get("context_strategy", gr.skip()),
+        **run.known_thresholds,
     )
-
-
-def _slider_thresholds(run: Run) -> SliderThresholds:
-    """Return the updates of the sliders; a threshold that the run does not name changes nothing."""
-    return SliderThresholds()._replace(**run.known_thresholds)
 
 
 def read_saved(context: AppContext, batches: BatchContext, name: str, video_id: str) -> Run:

@@ -7,11 +7,11 @@ The panel *Ask* (``app.chat``) answers beside the run, which it never changes.
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import gradio as gr
 
-from stepscope.app.controls.widgets import AT_ONCE, READ_PLAYHEAD_JS, wire_first
+from stepscope.app.controls.widgets import AT_ONCE, READ_PLAYHEAD_JS, wire
 from stepscope.app.formatting import as_sentence, format_clock
 from stepscope.app.player.opening import show_running_buttons
 from stepscope.app.player.views import PlayerView, show_status
@@ -22,27 +22,13 @@ from stepscope.engine.live.questions import check_question
 from stepscope.engine.records import UserTurn
 
 
-class QuestionView(NamedTuple):
-    """The components that a question in the run updates."""
-
-    question: Any = gr.skip()
-    player: PlayerView = PlayerView()
-
-
-def wire_question(event: Callable[..., Any], context: AppContext, *, question: Any, live: Any, view: PlayerView) -> Any:
-    """Wire the event that asks in the run; return it: the run that it queues follows by ``success``."""
-    return wire_first(
-        event,
-        partial(ask_in_run, context),
-        [live, question, gr.Textbox(visible="hidden")],
-        QuestionView(question, view),
-        is_followed=lambda asked: asked.player.buttons.stream,
-        js=READ_PLAYHEAD_JS,
-        **AT_ONCE,
-    )
+def wire_question(event: Callable[..., Any], context: AppContext, *, question: Any, view: dict[str, Any]) -> None:
+    """Wire the event that asks in the run."""
+    inputs, outputs = [view["live"], question, gr.Textbox(visible="hidden")], {**view, "question": question}
+    wire(event, partial(ask_in_run, context), inputs, outputs, js=READ_PLAYHEAD_JS, **AT_ONCE)
 
 
-def ask_in_run(context: AppContext, live: LiveRun | None, text: str | None, playhead: str | None) -> QuestionView:
+def ask_in_run(context: AppContext, live: LiveRun | None, text: str | None, playhead: str | None) -> PlayerView:
     """Ask at the frame of the playhead, or at the next frame of a run that streams beyond it."""
     frame = int(playhead) if playhead and playhead.isdecimal() and len(playhead) < 10 else 0
     try:
@@ -50,15 +36,14 @@ def ask_in_run(context: AppContext, live: LiveRun | None, text: str | None, play
         if live is not None and live.increments is not None and live.asked is not None:
             live.asked.ask(question, frame=frame)
             status = "Asked in the run: its next frame answers."
-            return QuestionView(question="", player=PlayerView(run=show_status(status)))
+            return PlayerView(show_status(status), question="")
         planned = _plan(context, live, question, frame)
     except ValueError as error:
-        return QuestionView(player=PlayerView(run=show_status(as_sentence(error), is_problem=True)))
+        return show_status(as_sentence(error), is_problem=True)
     assert live is not None
     live.is_cancelled = True  # an exact run for other thresholds
     status = f"Waiting to run again with the question at {format_clock(planned.turn.time_s, digits=1)}."
-    buttons = show_running_buttons(LiveRun(question=planned))
-    return QuestionView(question="", player=PlayerView(run=show_status(status), buttons=buttons))
+    return PlayerView(show_status(status), show_running_buttons(LiveRun(question=planned)), question="")
 
 
 def _plan(context: AppContext, live: LiveRun | None, question: str, frame: int) -> PlannedQuestion:

@@ -9,15 +9,13 @@ from collections.abc import Generator
 from contextlib import closing
 from dataclasses import replace
 from functools import partial
-from typing import NamedTuple
 
-import gradio as gr
-
-from stepscope.app.controls.widgets import UPDATE_INTERVAL_S, Pace, read_event
+from stepscope.app.controls.widgets import UPDATE_INTERVAL_S, Pace, make_ticket
 from stepscope.app.core.plan import StreamPlan
 from stepscope.app.core.run import Run
 from stepscope.app.formatting import as_sentence
-from stepscope.app.player.views import UNCHANGED, RunView, show_rerunning, show_run, show_status
+from stepscope.app.player.commands import ThresholdRequest
+from stepscope.app.player.views import PlayerView, show_rerunning, show_run, show_status
 from stepscope.app.window.context import AppContext
 from stepscope.app.window.live_run import LiveRun
 from stepscope.engine.config import Thresholds, format_thresholds, read_threshold
@@ -25,55 +23,43 @@ from stepscope.engine.errors import EngineError
 from stepscope.engine.plurals import format_count
 from stepscope.engine.records import FrameOutput, check_probs, is_decision
 from stepscope.engine.replay import Recording
-from stepscope.eval.data.json_fields import check_index
 
 
-class RequestView(NamedTuple):
-    """Updates after a request of thresholds; by default nothing changes."""
-
-    run: RunView = UNCHANGED
-    rerun: bool | None = False
-    """No component, but whether ``rerun`` follows."""
-
-
-def request_thresholds(context: AppContext, live: LiveRun | None, event: gr.EventData) -> RequestView:
-    """Store the thresholds that a window requests; ``rerun`` applies them once the model is free.
-
-    The event has ``speak`` and ``update``, the request's number ``ticket``, and ``has_run``, whether a run is shown.
-    """
+def request_thresholds(context: AppContext, live: LiveRun | None, asked: ThresholdRequest) -> PlayerView:
+    """Store the thresholds that a window requests; ``rerun`` applies them once the model is free."""
     try:
-        speak, update = (read_threshold(read_event(event, name), name) for name in ("speak", "update"))
-        requested = Thresholds(speak=speak, update=update)
-        ticket = read_event(event, "ticket")
-        check_index("ticket", ticket)
+        requested = Thresholds(
+            speak=read_threshold(asked.speak, "speak"), update=read_threshold(asked.update, "update")
+        )
     except ValueError as error:
-        return RequestView(show_status(as_sentence(error), is_problem=True))
+        return show_status(as_sentence(error), is_problem=True)
     if live is None:
         text = "There is no run to apply thresholds to: press Run."
-        return RequestView(show_status(text, is_problem=True)) if read_event(event, "has_run") else RequestView()
-    if ticket <= live.ticket:
-        return RequestView()
-    live.requested, live.ticket = requested, ticket
+        return show_status(text, is_problem=True) if asked.has_run else PlayerView()
+    if asked.ticket <= live.ticket:
+        return PlayerView()
+    live.requested, live.ticket = requested, asked.ticket
     if live.run is None or not live.ended.is_set():
-        return RequestView(rerun=True)  # it waits until the queued or streaming run is shown
+        return PlayerView(rerun=make_ticket())  # it waits until the queued or streaming run is shown
     if live.run.model_digest != context.checkpoint.digest:
         problem = "this run was made with a different checkpoint"
-        return RequestView(_refuse(context, live, live.run, problem))
+        return _refuse(context, live, live.run, problem)
     if live.run.branch is not None and requested != live.run.thresholds:
         problem = "this run is a branch: change its thresholds in the tab What if"
-        return RequestView(_refuse(context, live, live.run, problem))
+        return _refuse(context, live, live.run, problem)
     if requested == live.run.thresholds:
-        return RequestView(show_status(f"The run already has these thresholds: {_words(live.run, requested)}."))
-    return RequestView(show_status(f"Waiting to run again with {_words(live.run, requested)}."), rerun=True)
+        return show_status(f"The run already has these thresholds: {_words(live.run, requested)}.")
+    waiting = f"Waiting to run again with {_words(live.run, requested)}."
+    return PlayerView(show_status(waiting), rerun=make_ticket())
 
 
-def rerun(context: AppContext, live: LiveRun | None) -> Generator[RunView]:
+def rerun(context: AppContext, live: LiveRun | None) -> Generator[PlayerView]:
     """Re-run the displayed run with the requested thresholds, up to its last frame.
 
-    Yields ``UNCHANGED`` if the run already has them, and once newer thresholds are requested or the video changes.
+    Yields an empty view if the run already has them, and once newer thresholds are requested or the video changes.
     """
     if live is None or live.run is None or live.requested in (None, live.run.thresholds):
-        yield UNCHANGED
+        yield PlayerView()
         return
     run, requested = live.run, live.requested
     try:
@@ -91,7 +77,7 @@ def rerun(context: AppContext, live: LiveRun | None) -> Generator[RunView]:
         yield _refuse(context, live, run, str(error))
         return
     if not _is_current(live, requested):
-        yield UNCHANGED
+        yield PlayerView()
         return
     wall_s = time.perf_counter() - began
     live.run = replace(again, outputs=tuple(outputs), name="", kept_as="", live=None, settings=context.settings)
@@ -128,7 +114,7 @@ def _start(
     return again, None, context.stream(plan)
 
 
-def _refuse(context: AppContext, live: LiveRun, run: Run, problem: str) -> RunView:
+def _refuse(context: AppContext, live: LiveRun, run: Run, problem: str) -> PlayerView:
     """Show why the run keeps its thresholds, and reset the display to them."""
     live.requested = None
     status = f"{as_sentence(problem)} It keeps {run.config.thresholds_text}; press Run to run the video again."

@@ -1,6 +1,6 @@
 """Event handlers that stream a run, from the click on Run to its end, or score it against a different reference.
 
-They yield ``RunView`` frame by frame, so that a run can be watched and stopped. The player fetches the frames itself
+They yield ``PlayerView`` frame by frame, so that a run can be watched and stopped. The player fetches the frames itself
 (``app.window.increments``), at most every 0.4 s.
 """
 
@@ -13,14 +13,15 @@ from functools import partial
 import gradio as gr
 
 from stepscope.app.controls.run_inputs import read_strategy
-from stepscope.app.controls.widgets import Pace, read_event
+from stepscope.app.controls.widgets import Pace
 from stepscope.app.core.plan import StreamPlan, read_features, stream_plan
 from stepscope.app.core.references import digest_reference
 from stepscope.app.core.run import Run, TaskText, analyze_run
 from stepscope.app.core.videos import Clip
 from stepscope.app.formatting import as_sentence, format_rate
 from stepscope.app.player.branches import begin_branch, can_record
-from stepscope.app.player.views import UNCHANGED, RunView, show_run, show_running, show_status
+from stepscope.app.player.commands import Against
+from stepscope.app.player.views import PlayerView, show_run, show_running, show_status
 from stepscope.app.review_store.store import read_review
 from stepscope.app.server.identity import signed_in, typed_name
 from stepscope.app.window.context import AppContext, ReviewContext
@@ -51,13 +52,13 @@ def stream_run(
     speak_threshold: float | None,
     update_threshold: float | None,
     strategy: str | None = None,
-) -> Generator[RunView]:
+) -> Generator[PlayerView]:
     """Stream the video through the model and show its outputs as they arrive; nothing without a queued run.
 
     Thresholds that were requested while the run was queued apply; later ones are left to ``app.player.reruns``.
     """
     if live is None or live.is_started:
-        yield UNCHANGED
+        yield PlayerView()
         return
     live.is_started = True
     try:
@@ -92,43 +93,43 @@ def stream_run(
 
 
 def judge_against(
-    context: AppContext, reviews: ReviewContext, live: LiveRun | None, event: gr.EventData, request: gr.Request
-) -> RunView:
+    context: AppContext, reviews: ReviewContext, live: LiveRun | None, asked: Against, request: gr.Request
+) -> PlayerView:
     """Show the run scored against the corrected or the source reference; conflicting corrections are not applied.
 
     For a blind reviewer only their own corrections apply. A run that was replaced meanwhile is not shown again.
     """
-    view = _judge(context, reviews, live, event, request)
-    return UNCHANGED if live is not None and live.is_cancelled else view
+    view = _judge(context, reviews, live, asked, request)
+    return PlayerView() if live is not None and live.is_cancelled else view
 
 
 def _judge(
-    context: AppContext, reviews: ReviewContext, live: LiveRun | None, event: gr.EventData, request: gr.Request
-) -> RunView:
+    context: AppContext, reviews: ReviewContext, live: LiveRun | None, asked: Against, request: gr.Request
+) -> PlayerView:
     run, other = (live.run, live.other) if live else (None, None)
     sample = reviews.sample(run.clip.video_id, reference=digest_reference(run.clip)) if run else None
     if run is None or sample is None or run.clip.sample is None:
         return show_status("There is no run with a reference to score: press Run.", is_problem=True)
     if live is not None and live.increments is not None:
         return show_status("The run is still streaming. It is scored against the chosen reference when it ends.")
-    if not read_event(event, "corrected"):
+    if not asked.corrected:
         status = (
             "Not scored: its turns are a copy of its own."
             if sample.is_copied
             else "Scored against the source reference."
         )
         return show_run(run, status, encode=context.encode, other=other)
-    corrected = read_corrected(reviews, sample, event, request)
+    corrected = read_corrected(reviews, sample, asked, request)
     if not corrected.sample.has_reference:
         status = "Not scored: no turn is corrected yet. Correct the copies of the model's own turns first."
         return show_run(run, status, encode=context.encode, corrected=corrected, other=other)
     changed, conflicts = corrected.num_changed, len(corrected.conflicts)
     status = f"Scored against the corrected reference; turns changed: {changed}, conflicts: {conflicts}."
     view = show_run(run, status, encode=context.encode, corrected=corrected, other=other)
-    return view if live and live.run is run else _judge(context, reviews, live, event, request)
+    return view if live and live.run is run else _judge(context, reviews, live, asked, request)
 
 
-def _stream_frames(context: AppContext, live: LiveRun, run: Run, *, is_unscored: bool) -> Generator[RunView]:
+def _stream_frames(context: AppContext, live: LiveRun, run: Run, *, is_unscored: bool) -> Generator[PlayerView]:
     damages: list[str] = []
 
     def add_damage(warning: str) -> None:
@@ -212,7 +213,7 @@ def _begin_outputs(
 
 def _show_progress(
     context: AppContext, live: LiveRun, run: Run, outputs: Generator[FrameOutput], increments: StreamIncrements
-) -> Generator[RunView]:
+) -> Generator[PlayerView]:
     """Yield progress views whose cost does not grow with the run; the run of ``live`` then has the outputs so far."""
     live.increments = increments
     began, pace, is_first = time.perf_counter(), Pace(STATUS_INTERVAL_S), True
@@ -233,12 +234,9 @@ def _show_progress(
         live.run, live.increments = replace(run, task=task, outputs=reached), None
 
 
-def read_corrected(reviews: ReviewContext, sample: Sample, event: gr.EventData, request: gr.Request) -> CorrectedSample:
-    """Return the corrected reference of a sample. For a blind reviewer only their own corrections apply.
-
-    The event has the reviewer's name (``reviewer``), and whether they are blind (``is_blind``).
-    """
-    is_blind = reviews.is_blind or bool(read_event(event, "is_blind"))
-    only = (signed_in(request) or typed_name(read_event(event, "reviewer"))) if is_blind else None
+def read_corrected(reviews: ReviewContext, sample: Sample, asked: Against, request: gr.Request) -> CorrectedSample:
+    """Return the corrected reference of a sample. For a blind reviewer only their own corrections apply."""
+    is_blind = reviews.is_blind or asked.is_blind
+    only = (signed_in(request) or typed_name(asked.reviewer)) if is_blind else None
     corrections = read_review(reviews.store, video_id=sample.video_id, only=only).corrections.get(sample.video_id, ())
     return apply_corrections(sample, corrections)

@@ -19,15 +19,15 @@ from stepscope.app.controls.run_inputs import (
 from stepscope.app.core.batch_context import BatchContext
 from stepscope.app.player import handlers, opening, reruns, streaming
 from stepscope.app.player.ask import AskPanel, make_ask_panel
+from stepscope.app.player.commands import ChoicesRequest, FrameRequest, wire_command
 from stepscope.app.player.component import make_player, patch_player
 from stepscope.app.player.downloads import export_figure, export_run
 from stepscope.app.player.explaining import make_explain_panel
 from stepscope.app.player.inspection import explain_frame, inspect_run
 from stepscope.app.player.proposals import propose_steps
 from stepscope.app.player.questions import wire_question
-from stepscope.app.player.reruns import RequestView
 from stepscope.app.player.review import answer
-from stepscope.app.player.views import Buttons, ClipView, PlayerView, RunView, SliderThresholds
+from stepscope.app.player.views import PlayerComponents, PlayerView
 from stepscope.app.player.what_if import queue_branch
 from stepscope.app.window.context import AppContext, ReviewContext
 from stepscope.app.window.focus import list_choices, name_model
@@ -59,7 +59,7 @@ RESTORE_TASK_JS = f"""(...texts) => {{
 class PlayerTab:
     """Components of the player tab."""
 
-    view: PlayerView
+    view: PlayerComponents
     uploads: Any
     asking: AskPanel | None
     """The panel *Ask*; None if the page has none."""
@@ -67,14 +67,9 @@ class PlayerTab:
     calibration: WorkButtons
 
     @property
-    def task(self) -> list[Any]:
-        """The boxes of the task."""
-        return [self.view.clip.goal, self.view.clip.steps, self.view.clip.user_turns]
-
-    @property
     def run_inputs(self) -> list[Any]:
         """Inputs of handlers that start a run."""
-        return [self.view.buttons.live, self.view.clip.clip, *self.task, *self.view.thresholds, self.view.strategy]
+        return [self.view.live, self.view.clip, *self.view.task, *self.view.sliders, self.view.strategy]
 
 
 def make_player_tab(
@@ -82,11 +77,9 @@ def make_player_tab(
     batches: BatchContext,
     reviews: ReviewContext,
     tabs: gr.Tabs,
-    *,
-    clip: gr.State,
-    live: gr.State,
 ) -> PlayerTab:
     """Lay out the tab."""
+    clip, live = gr.State(None), gr.State(None)
     with gr.Row(elem_classes="top-row"):
         widgets.make_fold("form", "☰ Video, task, settings")
         run = gr.Button("Run", variant="primary", scale=0, min_width=80, elem_id="run")
@@ -119,24 +112,25 @@ def make_player_tab(
             calibration = gr.HTML(elem_id="calibration", padding=False)
             strategy = make_context_choice(context.config, elem_id="context")
         with gr.Column(scale=11, min_width=640, elem_classes="work", elem_id="study"):
-            video, run_view = _make_stage(context, batches, reviews, status, live)
+            video, player, shown = _make_stage(context, batches, reviews, status, live)
             asking = None  # on ZeroGPU, as the model keeps nothing between two calls
             if context.remote is None:
-                asking = make_ask_panel(context, live=live, video=video, player=run_view.player, user_turns=user_turns)
-    view = PlayerView(
-        clip=ClipView(
-            clip=clip,
-            video=video,
-            upload=upload,
-            goal=goal,
-            steps=steps,
-            user_turns=user_turns,
-        ),
-        run=run_view,
-        buttons=Buttons(live=live, run=run, stop=stop, stream=None, rerun=None),
-        thresholds=SliderThresholds(speak=sliders.speak, update=sliders.update),
-        tabs=tabs,
+                asking = make_ask_panel(context, live=live, video=video, player=player, user_turns=user_turns)
+    view = PlayerComponents(
+        clip=clip,
+        live=live,
+        video=video,
+        upload=upload,
+        goal=goal,
+        steps=steps,
+        user_turns=user_turns,
+        **shown,
+        run=run,
+        stop=stop,
+        speak=sliders.speak,
+        update=sliders.update,
         strategy=strategy,
+        tabs=tabs,
     )
     calibrating = WorkButtons(start=calibrate, cancel=cancel, progress=calibration)
     return PlayerTab(view=view, uploads=uploads, asking=asking, propose=propose, calibration=calibrating)
@@ -144,8 +138,8 @@ def make_player_tab(
 
 def _make_stage(
     context: AppContext, batches: BatchContext, reviews: ReviewContext, status: gr.HTML, live: gr.State
-) -> tuple[Any, RunView]:
-    """Lay out the video and its run; return the ``gr.Video`` and the components of the run."""
+) -> tuple[Any, Any, dict[str, Any]]:
+    """Lay out the video and its run; return the ``gr.Video``, the player, and the components of the run by name."""
     with gr.Column(elem_id="shown_run"):
         progress = gr.HTML(elem_id="progress", padding=False)
         with gr.Column(elem_id="stage"):
@@ -162,94 +156,86 @@ def _make_stage(
                 model=name_model(context.checkpoint.digest, context.checkpoint.name),
             )
         scores = gr.HTML(elem_id="scores", padding=False)
-        view = RunView(status=status, progress=progress, player=player, scores=scores)
+        shown = {"status": status, "progress": progress, "player": player, "scores": scores}
         if context.remote is None:
-            make_explain_panel(context, batches, live, view)
-    return video, view
+            make_explain_panel(context, batches, live, {**shown})
+    return video, player, shown
 
 
 def wire_player(context: AppContext, batches: BatchContext, reviews: ReviewContext, tab: PlayerTab) -> None:
-    """Wire the requests of the player's script."""
-    live, player = tab.view.buttons.live, tab.view.run.player
-    each: dict[str, Any] = {"trigger_mode": "multiple"}  # else Gradio leaves out an event while another one runs
+    """Wire the commands of the player's script that need no run of the model."""
+    live, player = tab.view.live, tab.view.player
+    each = {"trigger_mode": "multiple"}  # else Gradio leaves out an event while another one runs
+    of_frame = {**widgets.MODEL_QUEUE, "show_progress": "hidden", **each}
+
+    def inspect(live: Any, asked: FrameRequest) -> Any:
+        return patch_player(inspection=inspect_run(context, live, asked))
+
+    def explain(live: Any, asked: FrameRequest) -> Any:
+        return patch_player(evidence=explain_frame(context, batches, live, asked))
+
+    def offer(asked: ChoicesRequest) -> Any:
+        found = list_choices(batches, asked.part, split=asked.split, run=asked.run)
+        return patch_player(choices={"part": asked.part, "found": found})
+
     judge = partial(streaming.judge_against, context, reviews)
-    widgets.wire(player.against, judge, live, tab.view.run, **widgets.REVIEW_QUEUE, **each)
-    widgets.wire_download(player.export_run, export_run, live, **each)
     draw = partial(export_figure, context, reviews)
-    widgets.wire_download(player.export_figure, draw, live, **widgets.FIGURE_QUEUE, **each)
-
-    def inspect(live: Any, event: gr.EventData) -> Any:
-        return patch_player(inspection=inspect_run(context, live, event))
-
-    def explain(live: Any, event: gr.EventData) -> Any:
-        return patch_player(evidence=explain_frame(context, batches, live, event))
-
-    def offer(event: gr.EventData) -> Any:
-        part, split, run = (str(widgets.read_event(event, name) or "") for name in ("part", "split", "run"))
-        return patch_player(choices={"part": part, "found": list_choices(batches, part, split=split, run=run)})
-
-    widgets.wire(player.list_choices, offer, None, player, **widgets.AT_ONCE)
-    options = {**widgets.MODEL_QUEUE, "show_progress": "hidden", **each}
-    widgets.wire(player.inspect_frame, inspect, live, player, **options)
-    widgets.wire(player.explain_frame, explain, live, player, **options)
+    for name, handler, inputs, outputs, options in (
+        ("against", judge, live, tab.view.of_run, widgets.REVIEW_QUEUE | each),
+        ("inspect_frame", inspect, live, player, of_frame),
+        ("explain_frame", explain, live, player, of_frame),
+        ("list_choices", offer, None, player, widgets.AT_ONCE),
+    ):
+        wire_command(player, name, handler, inputs, outputs, **options)
+    for name, send, queue in (("export_run", export_run, {}), ("export_figure", draw, widgets.FIGURE_QUEUE)):
+        file = gr.DownloadButton(visible="hidden")
+        widgets.save_after(wire_command(player, name, send, live, file, **queue, **each), file)
 
 
 def wire_runs(context: AppContext, batches: BatchContext, tab: PlayerTab, *, page: gr.Blocks) -> dict[str, Any]:
     """Wire the start, stop and re-run of runs; return the options of events that cancel the current run."""
-    live, run_view, buttons = tab.view.buttons.live, list(tab.view.run), tab.view.buttons
+    view, live, player = vars(tab.view), tab.view.live, tab.view.player
 
     def open_page(live: Any, request: gr.Request) -> Any:
-        view = opening.open_link(context, batches, live, dict(request.query_params))
-        return view._replace(tabs=gr.skip())  # that of the address is opened
+        opened = opening.open_link(context, batches, live, dict(request.query_params))
+        return PlayerView(opened, tabs=gr.skip())  # that of the address is opened
 
     def release_recording(request: gr.Request) -> None:
         closed = read_state(page, live, request.session_hash)
         if closed is not None:
             context.recordings.release(closed)
 
-    queues_run = {"is_followed": lambda view: view.buttons.stream, **widgets.AT_ONCE}
-    opened = widgets.wire_first(page.load, open_page, live, tab.view, **queues_run)
-    for after in (opened.success, opened.failure):
-        after(None, tab.task, tab.task, js=RESTORE_TASK_JS, api_visibility="private")
-    tab.view.run.player.open_focus(None, None, None, js=FORGET_TASK_JS, api_visibility="private")
-    queue = partial(handlers.queue_run, context)
-    queued = [opened, widgets.wire_first(buttons.run.click, queue, tab.run_inputs, tab.view, **queues_run)]
-    branch, player = partial(queue_branch, context), tab.view.run.player
-    queued += [widgets.wire_first(player.what_if, branch, live, tab.view, trigger_mode="multiple", **queues_run)]
     page.unload(release_recording)
-    clip = tab.view.clip
-    proposed = (clip.steps, tab.view.run.status)
-    propose = partial(propose_steps, context)
-    proposing = widgets.wire(tab.propose.click, propose, [clip.clip, clip.goal], proposed, **widgets.MODEL_QUEUE)
+    stream, rerun = gr.State(0), gr.State(0)  # tickets: only handlers that have work for the model change them
+    starting, each = {**view, "stream": stream}, {"trigger_mode": "multiple"}
+    opened = widgets.wire(page.load, open_page, live, starting, **widgets.AT_ONCE)
+    opened.then(None, tab.view.task, tab.view.task, js=RESTORE_TASK_JS, api_visibility="private")
+    player.open_focus(None, None, None, js=FORGET_TASK_JS, api_visibility="private")
+    widgets.wire(view["run"].click, partial(handlers.queue_run, context), tab.run_inputs, starting, **widgets.AT_ONCE)
+    wire_command(player, "what_if", partial(queue_branch, context), live, starting, **each)
     if tab.asking is not None:
-        question = tab.asking.question
-        queued += [wire_question(tab.asking.in_run.click, context, question=question, live=live, view=tab.view)]
-    options: dict[str, Any] = {
-        **widgets.MODEL_QUEUE,
-        "trigger_mode": "multiple",
-        "show_progress": "minimal",
-        "show_progress_on": tab.view.run.progress,
-    }
-    stream = partial(streaming.stream_run, context)
-    streams = [event.success(stream, tab.run_inputs, run_view, **options) for event in queued]
-    for event in streams:
-        widgets.wire(event.then, handlers.finish_run, live, buttons, **widgets.AT_ONCE)
-    view = RequestView(run=tab.view.run, rerun=None)
+        wire_question(tab.asking.in_run.click, context, question=tab.asking.question, view=starting)
+    options = {**widgets.MODEL_QUEUE, **each, "show_progress": "minimal", "show_progress_on": view["progress"]}
+    run = partial(streaming.stream_run, context)
+    streamed = widgets.wire(stream.change, run, tab.run_inputs, tab.view.of_run, **options)
+    widgets.wire(streamed.then, handlers.finish_run, live, tab.view.choose("run", "stop"), **widgets.AT_ONCE)
     request = partial(reruns.request_thresholds, context)
-    options = {"is_followed": lambda view: view.rerun, "trigger_mode": "multiple", **widgets.AT_ONCE}
-    requested = widgets.wire_first(tab.view.run.player.thresholds, request, live, view, **options)
-    stopping = buttons.stop.click(handlers.stop_run, live, None, **widgets.AT_ONCE)
-    show_stopped = partial(handlers.show_stopped, context)
-    options = {"is_followed": lambda view: view.buttons.rerun, "cancels": streams, **widgets.AT_ONCE}
-    stopped = widgets.wire_first(stopping.then, show_stopped, live, tab.view, **options)
+    wire_command(player, "thresholds", request, live, {**tab.view.of_run, "rerun": rerun}, **each)
+    stopping = view["stop"].click(handlers.stop_run, live, None, **widgets.AT_ONCE)
+    show_stopped, stopped = partial(handlers.show_stopped, context), {**view, "rerun": rerun}
+    widgets.wire(stopping.then, show_stopped, live, stopped, cancels=streamed, **widgets.AT_ONCE)
     options = {**widgets.MODEL_QUEUE, "trigger_mode": "always_last", "show_progress": "hidden"}
-    rerun = partial(reruns.rerun, context)
-    again = [event.success(rerun, live, run_view, **options) for event in (requested, stopped)]
-    return {"cancels": [*streams, *again, proposing], **widgets.AT_ONCE}
+    again = widgets.wire(rerun.change, partial(reruns.rerun, context), live, tab.view.of_run, **options)
+    propose, proposed = partial(propose_steps, context), (view["steps"], view["status"])
+    inputs = [view["clip"], view["goal"]]
+    proposing = widgets.wire(tab.propose.click, propose, inputs, proposed, **widgets.MODEL_QUEUE)
+    ends = {"cancels": [streamed, again, proposing], **widgets.AT_ONCE}
+    wire_command(player, "open_focus", partial(opening.open_focus, context, batches), live, starting, **ends)
+    return ends
 
 
 def wire_previews(tab: PlayerTab) -> None:
     """Wire the boxes and sliders whose moves the player's script follows."""
-    moves = [event for slider in tab.view.thresholds for event in (slider.input, slider.release)]
-    gr.on(moves, None, list(tab.view.thresholds), None, js=widgets.PREVIEW_THRESHOLDS_JS, api_visibility="private")
-    gr.on([box.input for box in tab.task], None, tab.task, None, js=KEEP_TASK_JS, api_visibility="private")
+    moves = [event for slider in tab.view.sliders for event in (slider.input, slider.release)]
+    gr.on(moves, None, tab.view.sliders, None, js=widgets.PREVIEW_THRESHOLDS_JS, api_visibility="private")
+    gr.on([box.input for box in tab.view.task], None, tab.view.task, None, js=KEEP_TASK_JS, api_visibility="private")

@@ -8,12 +8,11 @@ import gradio as gr
 from stepscope.app.controls.run_inputs import make_rule_boxes
 from stepscope.app.controls.widgets import AT_ONCE, CHECK_QUEUE, LATEST, make_status_line, wire
 from stepscope.app.player import uploads
-from stepscope.app.player.uploads import ResultCheck
-from stepscope.app.player.views import PlayerView
+from stepscope.app.player.views import PlayerComponents
 from stepscope.app.window.context import AppContext
 
 
-def make_upload_panel(context: AppContext, view: PlayerView, ends: dict[str, Any]) -> None:
+def make_upload_panel(context: AppContext, view: PlayerComponents, ends: dict[str, Any]) -> None:
     """Lay out the files of an upload below its box, and wire the upload of videos.
 
     ``ends`` are arguments of events that exchange the video, such as the events to cancel.
@@ -28,11 +27,11 @@ def make_upload_panel(context: AppContext, view: PlayerView, ends: dict[str, Any
             rule = make_rule_boxes("result")
             decide = gr.Button("Decide by this rule", size="sm", elem_id="result_decide")
     accepted, checked, checked_result = (gr.State(None) for _ in range(3))  # the latest accepted files
-    chosen, upload = view.run.player.open_focus, view.clip.upload
-    live, clip = view.buttons.live, view.clip.clip
-    boxes = [view.clip.goal, view.clip.steps, view.clip.user_turns]
+    chosen, upload = view.player.open_focus, view.upload
+    live, clip = view.live, view.clip
     check = partial(uploads.check_upload, context)
-    upload.upload(check, [clip, upload], [accepted, upload, problem], **CHECK_QUEUE)
+    checking = {"accepted": accepted, "upload": upload, "problem": problem}
+    wire(upload.upload, check, [clip, upload], checking, **CHECK_QUEUE)
     wire(accepted.change, partial(uploads.show_upload, context), [live, clip, accepted], view, **ends)
     filled = (view, reference, reference_panel, problem)
     wire(example.click, partial(uploads.show_example, context), live, filled, **ends)
@@ -45,12 +44,12 @@ def make_upload_panel(context: AppContext, view: PlayerView, ends: dict[str, Any
         event(lambda: (None, ""), None, [reference, problem], **AT_ONCE)
     changed = [reference.upload, reference.clear]
     gr.on(changed, uploads.check_reference, [clip, reference], [checked, problem], **(LATEST | CHECK_QUEUE))
-    result_check = ResultCheck(checked_result, problem, rule_panel, rule.signal)
+    result_check = {"checked": checked_result, "problem": problem, "rule_panel": rule_panel, "signal": rule.signal}
     files, of_result = [clip, result], partial(gr.on, [result.upload, result.clear])
     wire(of_result, uploads.check_result, files, result_check, **(LATEST | CHECK_QUEUE))
     of_result(lambda: None, None, rule.threshold, **AT_ONCE)  # it was that of another file
     wire(decide.click, uploads.check_result, [*files, *rule], result_check, **AT_ONCE)
     shown = partial(uploads.show_reference, context)
-    wire(checked.change, shown, [live, clip, checked, checked_result, *boxes], view, **ends)
+    wire(checked.change, shown, [live, clip, checked, checked_result, *view.task], view, **ends)
     shown = partial(uploads.show_result, context)
-    wire(checked_result.change, shown, [live, clip, checked_result, *boxes], view, **ends)
+    wire(checked_result.change, shown, [live, clip, checked_result, *view.task], view, **ends)

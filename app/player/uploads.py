@@ -3,11 +3,12 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import gradio as gr
 
 from stepscope.app.controls.run_inputs import read_rule
+from stepscope.app.controls.widgets import Updates
 from stepscope.app.core.references import (
     MAX_RESULT_BYTES,
     add_reference,
@@ -47,14 +48,6 @@ class Accepted:
     video: Path | None
 
 
-class UploadCheck(NamedTuple):
-    """Outputs of the check of an upload."""
-
-    accepted: Any = gr.skip()
-    upload: Any = gr.skip()
-    problem: Any = ""
-
-
 @dataclass(frozen=True, kw_only=True, eq=False)
 class CheckedFile:
     """A valid reference or result file. Every check creates a new object, so that Gradio reports a change."""
@@ -65,7 +58,7 @@ class CheckedFile:
     """The rule by which a signal of results decides; None for that of the file."""
 
 
-def check_upload(context: AppContext, before: Clip | None, upload: str | None) -> UploadCheck:
+def check_upload(context: AppContext, before: Clip | None, upload: str | None) -> Updates:
     """Check an upload. Until it is accepted, the open video stays open and its run continues.
 
     A refusal is shown below the upload box, since a run uses the status line.
@@ -78,8 +71,8 @@ def check_upload(context: AppContext, before: Clip | None, upload: str | None) -
     except (EngineError, ValueError) as error:
         kept = f" {before.name} stays open." if before is not None else ""
         box = str(before.path) if before is not None and before.content_digest else None
-        return UploadCheck(upload=box, problem=views.status_line(f"{as_sentence(error)}{kept}", is_problem=True))
-    return UploadCheck(accepted=Accepted(clip=clip, video=video))
+        return Updates(upload=box, problem=views.status_line(f"{as_sentence(error)}{kept}", is_problem=True))
+    return Updates(problem="", accepted=Accepted(clip=clip, video=video))
 
 
 def show_upload(context: AppContext, live: LiveRun | None, before: Clip | None, accepted: Accepted) -> views.PlayerView:
@@ -88,15 +81,9 @@ def show_upload(context: AppContext, live: LiveRun | None, before: Clip | None, 
     The task of the previous bundled video is cleared; a task that the user typed is kept.
     """
     clip = accepted.clip
-    task: Any = "" if before is not None and before.sample is not None else gr.skip()
-    view = views.ClipView(
-        clip=clip,
-        video=accepted.video and str(accepted.video),
-        upload=gr.skip(),
-        goal=task,
-        steps=task,
-        user_turns=task,
-    )
+    is_of_bundled = before is not None and before.sample is not None
+    task = {"goal": "", "steps": "", "user_turns": ""} if is_of_bundled else {}
+    view = views.PlayerView(clip=clip, video=accepted.video and str(accepted.video), **task)
     converted = f" Shown as a converted copy, because {clip.copy_reason}." if clip.copy_reason else ""
     if clip.cut_s is not None:
         converted += f" The file is cut off at {clip.cut_s:.2f} s: only that part can be read."
@@ -105,8 +92,8 @@ def show_upload(context: AppContext, live: LiveRun | None, before: Clip | None, 
         converted += f" The file is damaged at {damaged}: pictures near it and after it may be missing."
     status = f"{clip.name}, {format_clock(clip.duration_s)}.{converted} Set goal and steps, then press Run."
     context.recent.keep_clip(clip)
-    run_view = views.show_nothing(f"{status} {context.warn_of_model(clip)}".strip(), clip=clip)
-    return views.PlayerView(clip=view, run=run_view, buttons=cancel_run(live))
+    shown = views.show_nothing(f"{status} {context.warn_of_model(clip)}".strip(), clip=clip)
+    return views.PlayerView(view, shown, cancel_run(live))
 
 
 def show_example(context: AppContext, live: LiveRun | None) -> tuple[views.PlayerView, str, Any, str]:
@@ -119,10 +106,10 @@ def show_example(context: AppContext, live: LiveRun | None) -> tuple[views.Playe
         read_upload(video, fps=context.config.fps, max_duration_s=context.max_duration_s), manifest
     )
     context.recent.keep_clip(clip)
-    view = views.ClipView(clip=clip, video=str(video), upload=str(video), **views.task_boxes(sample))
+    view = views.PlayerView(clip=clip, video=str(video), upload=str(video), **views.task_boxes(sample))
     status, is_mismatch = describe_reference(clip, sample, manifest)
-    run_view = views.show_nothing(f"An example of an upload: {status}", clip=clip, is_problem=is_mismatch)
-    player = views.PlayerView(clip=view, run=run_view, buttons=cancel_run(live))
+    shown = views.show_nothing(f"An example of an upload: {status}", clip=clip, is_problem=is_mismatch)
+    player = views.PlayerView(view, shown, cancel_run(live))
     return player, str(manifest), gr.Accordion(open=True), ""
 
 
@@ -154,29 +141,19 @@ def clear_box(before: Clip | None) -> Any:
 _NO_TASK: Final = Task()
 
 
-class ResultCheck(NamedTuple):
-    """Outputs of the check of a result file."""
-
-    checked: Any = gr.skip()
-    problem: Any = ""
-    rule_panel: Any = gr.skip()
-    """The panel of the rule, which is shown for files with signals."""
-    signal: Any = gr.skip()
-
-
 def check_result(
     clip: Clip | None,
     result: str | None,
     signal: str | None = None,
     policy: str = "above",
     threshold: str | None = None,
-) -> ResultCheck:
-    """Check a result file for the open upload, with a rule where it has a threshold.
+) -> Updates:
+    """Check a result file for the open upload, with a rule where it has a threshold; a file with signals asks for one.
 
     A refused file or rule cancels no run and changes nothing else.
     """
     if result is None:
-        return ResultCheck(CheckedFile(path=None), rule_panel=gr.Column(visible=False))
+        return Updates(problem="", checked=CheckedFile(path=None), rule_panel=gr.Column(visible=False))
     try:
         if clip is None or not clip.content_digest:
             raise ValueError("a result file belongs to an upload: upload its video first")
@@ -184,10 +161,11 @@ def check_result(
         specs = read_signal_specs(_read(clip, Path(result), settings={}, rule=rule)[0].settings)
     except (ValueError, OSError) as error:
         problem = as_sentence(name_files(str(error), [Path(result)]))
-        return ResultCheck(problem=views.status_line(problem, is_problem=True))
+        return Updates(problem=views.status_line(problem, is_problem=True))
     names = [spec.name for spec in specs]
     chosen = signal if signal in names else next((spec.name for spec in specs if spec.decides), None)
-    return ResultCheck(
+    return Updates(
+        problem="",
         checked=CheckedFile(path=Path(result), rule=rule),
         rule_panel=gr.Column(visible=bool(specs)),
         signal=gr.Dropdown(choices=names, value=chosen),
@@ -205,7 +183,7 @@ def show_result(
         return views.PlayerView()  # another video was opened
     if checked.path is None:
         status = f"{clip.name}, {format_clock(clip.duration_s)}, without results. Press Run."
-        return views.PlayerView(run=views.show_nothing(status, clip=clip), buttons=cancel_run(live))
+        return views.PlayerView(views.show_nothing(status, clip=clip), cancel_run(live))
     settings = {"versions": versions(), **context.encoder}
     run, problems, warning = _read(
         clip, checked.path, settings=settings, rule=checked.rule, typed=_read_boxes(clip, *boxes)
@@ -219,11 +197,8 @@ def show_result(
     notes += ["Add a reference to score it."] if clip.sample is None else []
     given = {} if clip.sample is None else {name: text for name, text in views.task_boxes(run).items() if text}
     destination = STAY if clip.sample is None else FIRST
-    return views.PlayerView(
-        clip=views.UNCHANGED_CLIP._replace(clip=clip, **given),
-        run=views.show_run(run, " ".join(notes), encode=context.encode, destination=destination),
-        buttons=cancel_run(live)._replace(live=LiveRun.finished(run)),
-    )
+    shown = views.show_run(run, " ".join(notes), encode=context.encode, destination=destination)
+    return views.PlayerView(shown, cancel_run(live), clip=clip, live=LiveRun.finished(run), **given)
 
 
 def show_reference(
@@ -237,12 +212,14 @@ def show_reference(
     """Show the upload with an accepted reference, and the open result file scored by it."""
     path = None if checked.path is None else str(checked.path)
     view = set_reference(context, live, clip, path, *boxes)
-    if result is None or result.path is None or not isinstance(view.clip.clip, Clip):
+    if result is None or result.path is None or not isinstance(view.clip, Clip):
         return view
     try:
-        return show_result(context, live, view.clip.clip, result, *boxes)._replace(clip=view.clip)
+        shown = show_result(context, live, view.clip, result, *boxes)
     except (ValueError, OSError) as error:
-        return view._replace(run=view.run._replace(status=views.status_line(as_sentence(error), is_problem=True)))
+        return views.PlayerView(view, views.show_status(as_sentence(error), is_problem=True))
+    given = {name: value for name, value in vars(view).items() if name in ("clip", *views.task_boxes(_NO_TASK))}
+    return views.PlayerView(shown, **given)
 
 
 def _read_boxes(clip: Clip, goal: str | None = None, steps: str | None = None, user_turns: str | None = None) -> Task:

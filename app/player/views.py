@@ -1,14 +1,15 @@
-"""Views: named tuples of component updates, wired field by field in ``app.player.tab`` (see ``app.controls.widgets``).
+"""Views: updates of the player's components by name, as ``app.player.tab`` wires them (see ``app.controls.widgets``).
 
 Texts are only passed to text boxes and the player; templates of HTML receive numbers and definitions of metrics.
 """
 
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import gradio as gr
 
+from stepscope.app.controls.widgets import Updates
 from stepscope.app.core.run import Run, analyze_run, write_task
 from stepscope.app.core.videos import Clip
 from stepscope.app.formatting import format_clock, format_rate
@@ -28,24 +29,52 @@ from stepscope.eval.matching.turns import Encode
 from stepscope.eval.reports.scoring import describe_scoring
 
 
-class ClipView(NamedTuple):
-    """Updates of the video and its task boxes."""
+class PlayerView(Updates):
+    """Updates of the components of the player's tab by name; by default nothing changes."""
 
-    clip: Clip | None
+
+@dataclass(frozen=True, kw_only=True)
+class PlayerComponents:
+    """The components of the player's tab that its handlers update."""
+
+    clip: Any
+    live: Any
     video: Any
     upload: Any
     goal: Any
     steps: Any
     user_turns: Any
-
-
-class RunView(NamedTuple):
-    """Updates of the status line, progress bar, player and scores of a run."""
-
     status: Any
     progress: Any
     player: Any
     scores: Any
+    run: Any
+    stop: Any
+    speak: Any
+    update: Any
+    strategy: Any
+    """The context strategy of the next run."""
+    tabs: Any
+    """The ``gr.Tabs`` of the page."""
+
+    def choose(self, *names: str) -> dict[str, Any]:
+        """Return some components by their names."""
+        return {name: getattr(self, name) for name in names}
+
+    @property
+    def of_run(self) -> dict[str, Any]:
+        """The components that a run updates while it streams."""
+        return self.choose("status", "progress", "player", "scores")
+
+    @property
+    def task(self) -> list[Any]:
+        """The boxes of the task."""
+        return [self.goal, self.steps, self.user_turns]
+
+    @property
+    def sliders(self) -> list[Any]:
+        """The sliders of the thresholds."""
+        return [self.speak, self.update]
 
 
 NO_REFERENCE: Final = "It has no reference to score against."
@@ -53,53 +82,12 @@ COPIED: Final = (
     "It has no scores: its turns are a copy of the model's own. Correct them in Review, beside the video, "
     "and turn on “score by corrected”."
 )
-UNCHANGED = RunView(status=gr.skip(), progress=gr.skip(), player=gr.skip(), scores=gr.skip())
-"""Leaves the display as it is."""
 
 
-class Buttons(NamedTuple):
-    """The window's run, and the state of the Run and Stop buttons."""
-
-    live: Any
-    run: Any
-    stop: Any
-    stream: bool | None = False
-    """No component, but whether the queued run follows."""
-    rerun: bool | None = False
-    """No component, but whether a run with the requested thresholds follows."""
-
-
-class SliderThresholds(NamedTuple):
-    """Updates of the two threshold sliders."""
-
-    speak: Any = gr.skip()
-    update: Any = gr.skip()
-
-
-UNCHANGED_CLIP = ClipView(*(gr.skip() for _ in ClipView._fields))
-
-
-class PlayerView(NamedTuple):
-    """Updates of the player's tab; by default nothing changes."""
-
-    clip: ClipView = UNCHANGED_CLIP
-    run: RunView = UNCHANGED
-    buttons: Buttons = Buttons(live=gr.skip(), run=gr.skip(), stop=gr.skip())
-    thresholds: SliderThresholds = SliderThresholds()
-    tabs: Any = gr.skip()
-    """The ``gr.Tabs`` of the page."""
-    strategy: Any = gr.skip()
-    """The context strategy of the next run."""
-
-
-def show_clip(clip: Clip, video: Path | None, *, run: Run | None = None) -> ClipView:
+def show_clip(clip: Clip, video: Path | None, *, run: Run | None = None) -> PlayerView:
     """Return the view of a clip, played from the file ``video``; without a reference its ``run`` has the task."""
-    return ClipView(
-        clip=clip,
-        video=video and str(video),
-        upload=None,
-        **task_boxes(clip.sample or run or Task()),
-    )
+    boxes = task_boxes(clip.sample or run or Task())
+    return PlayerView(clip=clip, video=video and str(video), upload=None, **boxes)
 
 
 def task_boxes(source: Run | Sample | Task) -> dict[str, str]:
@@ -115,9 +103,9 @@ def status_line(text: str, *, is_problem: bool = False) -> Any:
     return gr.HTML(value=f"⚠ {text}" if is_problem else text, elem_classes=["problem"] if is_problem else [])
 
 
-def show_status(status: str, *, is_problem: bool = False) -> RunView:
+def show_status(status: str, *, is_problem: bool = False) -> PlayerView:
     """Return a view that changes the status line only."""
-    return UNCHANGED._replace(status=status_line(status, is_problem=is_problem))
+    return PlayerView(status=status_line(status, is_problem=is_problem))
 
 
 def show_run(
@@ -130,7 +118,7 @@ def show_run(
     destination: Destination = STAY,
     corrected: CorrectedSample | None = None,
     answers: int | None = None,
-) -> RunView:
+) -> PlayerView:
     """Return the complete view of a run that has ended.
 
     Args:
@@ -158,7 +146,7 @@ def show_run(
     landing = find_landing(destination, run, judged, events, other=pair)
     if judged is None and run.outputs and destination.at not in (None, "first from start"):
         status += f" {COPIED if run.clip.sample is not None and run.clip.sample.is_copied else NO_REFERENCE}"
-    return RunView(
+    return PlayerView(
         status=status_line(status.strip(), is_problem=is_problem),
         progress="",
         player=pack_run(
@@ -177,7 +165,7 @@ def show_run(
     )
 
 
-def show_running(clip: Clip, increments: StreamIncrements, *, rate: float | None, usage: str = "") -> RunView:
+def show_running(clip: Clip, increments: StreamIncrements, *, rate: float | None, usage: str = "") -> PlayerView:
     """Return the progress of a streaming run, with its ``rate`` in frames per second, and its ``usage`` as text.
 
     Without a rate the run has just started: the player receives the stream id, and fetches all further frames itself.
@@ -185,21 +173,22 @@ def show_running(clip: Clip, increments: StreamIncrements, *, rate: float | None
     at, end_s = format_clock(increments.outputs[-1].time_s), format_clock(clip.duration_s)
     done, total = len(increments.outputs), clip.num_frames
     pace = "" if rate is None else f"{format_rate(rate)}, {format_clock((total - done) / rate)} left, {usage}"
-    view = show_status(f"Running: {done} of {format_count(total, 'frame')}, {pace}at {at} of {end_s}.")._replace(
-        progress=_bar(done, total)
-    )
-    return view if rate is not None else view._replace(player=increments.since(0), scores="")
+    view = show_status(f"Running: {done} of {format_count(total, 'frame')}, {pace}at {at} of {end_s}.")
+    view.progress = _bar(done, total)
+    return view if rate is not None else PlayerView(view, player=increments.since(0), scores="")
 
 
-def show_rerunning(run: Run, done: int, action: str) -> RunView:
+def show_rerunning(run: Run, done: int, action: str) -> PlayerView:
     """Return the progress of a re-run; the previous run stays visible until it is done."""
     total = len(run.outputs) or run.clip.num_frames
-    return show_status(f"{action}: {done} of {format_count(total, 'frame')}.")._replace(progress=_bar(done, total))
+    shown = show_status(f"{action}: {done} of {format_count(total, 'frame')}.")
+    return PlayerView(shown, progress=_bar(done, total))
 
 
-def show_nothing(status: str, *, clip: Clip | None = None, is_problem: bool = False) -> RunView:
+def show_nothing(status: str, *, clip: Clip | None = None, is_problem: bool = False) -> PlayerView:
     """Return a view with the status line, and optionally a video that has no run yet."""
-    return RunView(status=status_line(status, is_problem=is_problem), progress="", player=pack_nothing(clip), scores="")
+    shown = show_status(status, is_problem=is_problem)
+    return PlayerView(shown, progress="", player=pack_nothing(clip), scores="")
 
 
 def _bar(done: int, total: int) -> str:

@@ -3,12 +3,10 @@
 from dataclasses import replace
 from typing import Any
 
-import gradio as gr
-
-from stepscope.app.controls.widgets import read_event
 from stepscope.app.core.run import Run
 from stepscope.app.formatting import as_sentence
 from stepscope.app.player.branches import name_branch, plan_branch
+from stepscope.app.player.commands import BranchRequest
 from stepscope.app.player.opening import cancel_run, show_running_buttons
 from stepscope.app.player.views import PlayerView, show_run, show_status
 from stepscope.app.window.context import AppContext
@@ -16,33 +14,28 @@ from stepscope.app.window.live_run import LiveRun
 from stepscope.engine.replay import Recording
 
 
-def queue_branch(context: AppContext, live: LiveRun | None, event: gr.EventData) -> PlayerView:
-    """Plan a branch with the ``changes`` of an event; show it without a run if it is kept and not ``is_new``.
-
-    ``beside`` are the changes of the run that is shown below it, by default the displayed one. Without changes, the run
-    itself is shown.
-    """
-    changes, beside = (read_event(event, name) for name in ("changes", "beside"))
+def queue_branch(context: AppContext, live: LiveRun | None, asked: BranchRequest) -> PlayerView:
+    """Plan a branch; show it without a run if it is kept and not new. Without changes, the run itself is shown."""
     try:
         if live is None or live.run is None or not live.run.outputs or not live.ended.is_set():
             raise ValueError("there is no finished run to change; press Run and wait until it ends")
         shown = live.run
         root = shown.branch.root if shown.branch is not None else shown
         recording = _find_recording(live, root)
-        if not isinstance(changes, str) or not changes.strip():
+        if not asked.changes.strip():
             return _show(context, live, root, "The run itself, without changes.", recording)
-        below = shown if not isinstance(beside, str) else _find(context, root, beside) or root
-        plan = plan_branch(context, root, changes, beside=below, recording=recording)
-        kept = None if read_event(event, "is_new") else _find(context, root, plan.changes)
+        below = shown if asked.beside is None else _find(context, root, asked.beside) or root
+        plan = plan_branch(context, root, asked.changes, beside=below, recording=recording)
+        kept = None if asked.is_new else _find(context, root, plan.changes)
     except ValueError as error:
-        return PlayerView(run=show_status(as_sentence(error), is_problem=True))
+        return show_status(as_sentence(error), is_problem=True)
     if kept is not None and kept.branch is not None and kept.is_finished:
         plan.beside = below = replace(below, letter="A")
         status = f"{kept.branch.name}{kept.describe_lower_run(below)}."
         return _show(context, live, kept, status, None, other=below, branch=plan)
     live.is_cancelled = True  # an exact run for other thresholds
     status = context.model_use.describe_wait()
-    return PlayerView(run=show_status(status), buttons=show_running_buttons(LiveRun(run=root, branch=plan)))
+    return PlayerView(show_status(status), show_running_buttons(LiveRun(run=root, branch=plan)))
 
 
 def _find_recording(live: LiveRun, root: Run) -> Recording | None:
@@ -63,4 +56,4 @@ def _show(
     now.branch = shown.get("branch")
     view = show_run(run, status, encode=context.encode, other=now.other)
     context.recordings.keep(now)
-    return PlayerView(run=view, buttons=cancel_run(live)._replace(live=now))
+    return PlayerView(view, cancel_run(live), live=now)

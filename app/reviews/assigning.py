@@ -7,11 +7,11 @@ from typing import Any, Final, NamedTuple
 
 import gradio as gr
 
-from stepscope.app.controls.widgets import read_event
 from stepscope.app.core.batch_context import BatchContext
 from stepscope.app.core.slices import read_slices, slices_path
 from stepscope.app.formatting import as_sentence
 from stepscope.app.player import opening
+from stepscope.app.player.commands import QueuePlace
 from stepscope.app.player.views import PlayerView, status_line
 from stepscope.app.review_store.actions import is_program
 from stepscope.app.review_store.assignments import (
@@ -147,19 +147,18 @@ def open_following(
     batches: BatchContext,
     reviews: ReviewContext,
     live: LiveRun | None,
-    event: gr.EventData,
+    place: QueuePlace,
     request: gr.Request,
 ) -> PlayerView:
     """Show the video of the reviewer's queue that follows the one in the player and is not done."""
     try:
-        video_id, run = str(read_event(event, "video_id")), str(read_event(event, "run") or "")
-        split = reviews.split_of(video_id)
+        split = reviews.split_of(place.video_id)
         if split is None:
             raise ValueError("the video is in no split of this page; open the queue in the tab Reviews")
         samples = reviews.splits[split].samples
-        name = reviewer_of(request, typed_name(str(read_event(event, "reviewer") or "")))
-        assigned = _list_assigned(reviews, samples, run)
-        return _open(context, batches, live, samples, assigned, name, after=video_id)
+        name = reviewer_of(request, typed_name(place.reviewer))
+        assigned = _list_assigned(reviews, samples, place.run)
+        return _open(context, batches, live, samples, assigned, name, after=place.video_id)
     except (EngineError, ValueError) as error:
         return opening.refuse(error)
 

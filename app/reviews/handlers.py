@@ -14,7 +14,6 @@ import gradio as gr
 from stepscope.app.core.batch_context import BatchContext
 from stepscope.app.formatting import as_sentence
 from stepscope.app.player import opening
-from stepscope.app.player.opening import OpenedHit
 from stepscope.app.player.views import PlayerView, status_line
 from stepscope.app.review_store.actions import Event
 from stepscope.app.review_store.review import Review
@@ -143,10 +142,10 @@ def open_event(
     query: ReviewQuery,
     unsettled: Sequence[summary.Unsettled],
     number: int,
-) -> OpenedHit:
+) -> PlayerView:
     """Show an event of the list to settle in the player, in the chosen run or else in the run that was judged."""
     if not 0 <= number < len(unsettled):
-        return OpenedHit(player=opening.refuse(ValueError("there is nothing further to settle")))
+        return opening.refuse(ValueError("there is nothing further to settle"))
     event = unsettled[number].event
     place = ListPlace(of="settle", number=number + 1, total=len(unsettled))
     there = Destination(at=event.time_s, event=event.key, place=place)
@@ -156,7 +155,7 @@ def open_event(
     else:
         player = opening.open_reference(context, live, reviews.sample(event.video_id), destination=there)
     # also if it cannot be opened: N then tries the next one
-    return OpenedHit(player=player, at=number, listed=unsettled)
+    return PlayerView(player, at=number, listed=unsettled)
 
 
 def find_row(unsettled: Sequence[summary.Unsettled], event: gr.SelectData) -> int:

@@ -8,8 +8,7 @@ import gradio as gr
 
 from stepscope.app.controls.widgets import AT_ONCE, REVIEW_QUEUE, make_status_line, make_tab, wire
 from stepscope.app.core.batch_context import BatchContext
-from stepscope.app.player import opening
-from stepscope.app.player.opening import InPlayer, OpenedHit
+from stepscope.app.player.commands import InPlayer, Step
 from stepscope.app.player.views import PlayerView
 from stepscope.app.reviews import assigning, handlers
 from stepscope.app.reviews.assigning import ALL_VIDEOS, QUEUE_HEADERS, WORKLOAD_HEADERS, WORKLOAD_HELP, QueueView
@@ -119,19 +118,18 @@ def make_agreement_panel(
     context: AppContext, batches: BatchContext, reviews: ReviewContext, setup: SetupPanel, in_player: InPlayer
 ) -> tuple[Any, Any, Any]:
     """Lay out and wire the tab *Agreement*; return its tables, and the state of what the second one lists."""
-    live = in_player.view.buttons.live
 
-    def open_row(event: gr.SelectData, request: gr.Request, live: Any, unsettled: Any, *inputs: Any) -> OpenedHit:
+    def open_row(event: gr.SelectData, request: gr.Request, live: Any, unsettled: Any, *inputs: Any) -> PlayerView:
         place = handlers.find_row(unsettled, event)
         return handlers.open_event(context, batches, reviews, live, make_query(request, *inputs), unsettled, place)
 
-    def step(event: gr.EventData, request: gr.Request, live: Any, listed: Any, at: int, *inputs: Any) -> OpenedHit:
-        query, number = make_query(request, *inputs), at + opening.read_step(event)
-        return handlers.open_event(context, batches, reviews, live, query, listed, number)
+    def go_on(step: Step, request: gr.Request, live: Any, listed: Any, at: int, *inputs: Any) -> PlayerView:
+        query = make_query(request, *inputs)
+        return handlers.open_event(context, batches, reviews, live, query, listed, at + step.by)
 
     with make_tab("Agreement"):
         unsettled, listed, at = gr.State(()), gr.State(()), gr.State(0)  # between tabs, Gradio would number these too
-        opened = OpenedHit(player=in_player.view, at=at, listed=listed)
+        opened = {**vars(in_player.view), "at": at, "listed": listed}
         agreement = gr.HTML(elem_id="agreement", padding=False)
         to_settle = gr.Dataframe(
             headers=SETTLE_HEADERS,
@@ -143,8 +141,9 @@ def make_agreement_panel(
             column_widths=["14%", "8%", "15%", "14%", "23%", "26%"],
             elem_id="to_settle",
         )
-        wire(to_settle.select, open_row, [live, unsettled, *setup.inputs], opened, **in_player.ends)
-        in_player.wire_steps("settle", step, [live, listed, at, *setup.inputs], opened)
+        wire(to_settle.select, open_row, [in_player.live, unsettled, *setup.inputs], opened, **in_player.ends)
+        listing = [in_player.live, listed, at, *setup.inputs]
+        in_player.answer("step_settle", go_on, listing, opened, **in_player.steps)
     return agreement, to_settle, unsettled
 
 
@@ -228,7 +227,7 @@ def make_queue_panel(
     wire(start.click, assign, [*setup.inputs, names, overlap, part], view, **REVIEW_QUEUE)
     in_player.wire(following.click, open_next, *setup.inputs)
     open_following = partial(assigning.open_following, context, batches, reviews)
-    in_player.wire(in_player.view.run.player.next_video, open_following)
+    in_player.answer("next_video", open_following, in_player.live, in_player.view, **in_player.ends)
     return view
 
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import gradio as gr
 
-from stepscope.app.controls.widgets import LATEST, REVIEW_QUEUE, make_status_line, make_tab, read_event, wire
+from stepscope.app.controls.widgets import LATEST, REVIEW_QUEUE, make_status_line, make_tab, wire
 from stepscope.app.core.batch_context import BatchContext
-from stepscope.app.player.opening import InPlayer
+from stepscope.app.player.commands import InPlayer, ReviewedRun
 from stepscope.app.player.views import PlayerView
 from stepscope.app.reviews import assigning, handlers, panels
 from stepscope.app.reviews.assigning import QueueView
@@ -68,10 +68,10 @@ def make_review_tab(
     )
     show = _wire_view(batches, reviews, setup, view, queue, refresh_on=here)
 
-    def show_run(event: gr.EventData, request: gr.Request, *inputs: Any) -> ReviewView:
-        return handlers.enter(batches, reviews, panels.make_query(request, *inputs), run=str(read_event(event, "run")))
+    def show_run(asked: ReviewedRun, request: gr.Request, *inputs: Any) -> ReviewView:
+        return handlers.enter(batches, reviews, panels.make_query(request, *inputs), run=asked.run)
 
-    wire(in_player.view.run.player.review_run, show_run, setup.inputs, view, **REVIEW_QUEUE)
+    in_player.answer("review_run", show_run, setup.inputs, view, **REVIEW_QUEUE)
     wire(imported.then, show, setup.inputs, view, **REVIEW_QUEUE)
 
     def open_video(event: gr.SelectData, request: gr.Request, live: Any, *inputs: Any) -> PlayerView:

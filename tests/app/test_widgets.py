@@ -22,7 +22,7 @@ from gradio.state_holder import SessionState, StateHolder
 from stepscope.app.controls.cancellable import WorkButtons
 from stepscope.app.controls.gradio_private import drop_hidden_progress
 from stepscope.app.controls.run_inputs import ThresholdSliders
-from stepscope.app.controls.widgets import Updates, by_component, wire
+from stepscope.app.controls.widgets import Arguments, Updates, by_component, wire
 from stepscope.app.server import gradio_patches
 from stepscope.app.server.gradio_patches import (
     MAX_CHOSEN,
@@ -121,7 +121,31 @@ def test_a_form_arrives_as_one_record_and_is_updated_by_name() -> None:
         by_component({"status": status}, Updates(stauts="x"))
 
 
-@pytest.mark.parametrize("folder", ["batch", "live"])
+@dataclass(frozen=True, kw_only=True)
+class Place(Arguments):
+    frame: int
+    name: str = "none"
+
+
+def test_the_arguments_of_an_event_are_read_and_a_wrong_type_is_refused_in_a_sentence() -> None:
+    def name(factor: int, place: Place) -> Updates:
+        return Updates(status=f"{place.name} {factor * place.frame}")
+
+    with gr.Blocks() as page:
+        factor, status, button = gr.Number(), gr.Textbox(), gr.Button()
+        wire(button.click, name, factor, {"status": status})
+    (named,) = page.fns.values()
+    assert named.fn is not None
+    _, _, event_index, _ = gr.helpers.special_args(named.fn)
+    assert event_index == 1
+    assert named.fn(2, gr.EventData(None, {"frame": 3, "more": 1})) == {status: "none 6"}
+    assert named.fn(2, gr.EventData(None, {"frame": 3, "name": "\ud800"})) == {status: "? 6"}
+    for sent in ({"frame": "<b>"}, {"frame": 1.5}, {}, None, {"frame": 1, "name": 2}):
+        with pytest.raises(gr.Error, match=r"the page sent an invalid request: \w+: .*; reload it"):
+            named.fn(2, gr.EventData(None, sent))
+
+
+@pytest.mark.parametrize("folder", ["batch", "live", "player"])
 def test_each_name_that_a_handler_updates_is_that_of_a_component(folder: str) -> None:
     updated, named = set[str](), {*WorkButtons._fields, *ThresholdSliders._fields}
     texts = [path.read_text(encoding="utf-8") for path in (ROOT / "app" / folder).rglob("*.py")]
@@ -132,11 +156,11 @@ def test_each_name_that_a_handler_updates_is_that_of_a_component(folder: str) ->
     for tree in trees:
         for node in ast.walk(tree):
             match node:
-                case ast.Call(func=ast.Name(id="Updates")):
+                case ast.Call(func=ast.Name(id="Updates" | "PlayerView")):
                     updated |= {keyword.arg for keyword in node.keywords if keyword.arg is not None}
                 case ast.Dict():
                     named |= {str(key.value) for key in node.keys if isinstance(key, ast.Constant)}
-                case ast.ClassDef(name=name) if name.endswith(("Form", "Selection")):
+                case ast.ClassDef(name=name) if name.endswith(("Form", "Selection", "Components")):
                     named |= {ast.unparse(field.target) for field in node.body if isinstance(field, ast.AnnAssign)}
     assert updated
     assert updated <= named

@@ -14,7 +14,7 @@ from stepscope.app.core.batch_context import BatchContext
 from stepscope.app.core.results import score_table
 from stepscope.app.formatting import format_clock
 from stepscope.app.player import opening
-from stepscope.app.player.opening import InPlayer
+from stepscope.app.player.commands import InPlayer
 from stepscope.app.player.views import PlayerView, status_line
 from stepscope.app.templates import render
 from stepscope.app.window.context import AppContext

@@ -22,6 +22,7 @@ from stepscope.app.core.job_queue import Job
 from stepscope.app.core.results import choose_rows, draw_corpus
 from stepscope.app.formatting import as_sentence
 from stepscope.app.player import opening
+from stepscope.app.player.commands import RunPair, Step
 from stepscope.app.player.views import PlayerView
 from stepscope.app.window.context import AppContext
 from stepscope.app.window.landing import WORST
@@ -161,9 +162,9 @@ def enter(batches: BatchContext, selection: Selection, request: gr.Request) -> U
     return Updates(view, runs=runs, other=other, query=query, timer=gr.Timer(active=True))
 
 
-def pick(batches: BatchContext, selection: Selection, event: gr.EventData) -> Updates:
+def pick(batches: BatchContext, selection: Selection, pair: RunPair) -> Updates:
     """Show the picked run A, beside B if it is comparable; a new B opens the comparison."""
-    a, b = (str(read_event(event, side) or "") for side in "ab")
+    a, b = pair.a, pair.b
     if a not in batches.run_names():
         return show(batches, selection)
     is_comparable = b in batches.comparable_runs(a)
@@ -193,7 +194,7 @@ def leave() -> Any:
 
 
 def step_video(
-    context: AppContext, batches: BatchContext, live: LiveRun | None, selection: Selection, *, by: int
+    context: AppContext, batches: BatchContext, live: LiveRun | None, selection: Selection, step: Step
 ) -> PlayerView:
     """Show the next (1) or previous (-1) video of the player's run at its worst moment.
 
@@ -209,7 +210,7 @@ def step_video(
         return opening.refuse(error)
     listed = choose_rows(rows, make_filter(batches, selection if shown == selection.run else Selection(run=shown)))
     ids = [str(row["video_id"]) for row in listed if row["error"] in ("", *UNSCORED)]
-    at = ids.index(run.clip.name) + by if run.clip.name in ids else 0
+    at = ids.index(run.clip.name) + step.by if run.clip.name in ids else 0
     if not 0 <= at < len(ids):
-        return opening.refuse(ValueError(f"this is the {'last' if by > 0 else 'first'} video of the run's table"))
+        return opening.refuse(ValueError(f"this is the {'last' if step.by > 0 else 'first'} video of the run's table"))
     return opening.open_moment(context, batches, live, ids[at], names=(shown,), destination=WORST)

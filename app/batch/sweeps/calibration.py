@@ -16,7 +16,7 @@ from stepscope.app.controls.widgets import SWEEP_QUEUE, Updates
 from stepscope.app.core.batch_context import FEATURES_FOLDER, BatchContext
 from stepscope.app.core.videos import Clip
 from stepscope.app.player.component import patch_player
-from stepscope.app.player.views import PlayerView
+from stepscope.app.player.views import PlayerComponents
 from stepscope.app.window.context import AppContext
 from stepscope.app.window.live_run import Cancellable
 from stepscope.engine.plurals import format_count
@@ -38,10 +38,10 @@ def calibrate(context: AppContext, batches: BatchContext, live: Cancellable, cli
     yield from run_planned(context, live, partial(_plan, context, batches, clip), _read)
 
 
-def wire_calibration(context: AppContext, batches: BatchContext, view: PlayerView, buttons: WorkButtons) -> None:
+def wire_calibration(context: AppContext, batches: BatchContext, view: PlayerComponents, buttons: WorkButtons) -> None:
     """Wire the button of the player that calibrates its sliders, and the button that cancels it."""
-    outputs = {**buttons._asdict(), **view.thresholds._asdict(), "preview": view.run.player}
-    inputs, run = [gr.State(None), view.clip.clip], partial(calibrate, context, batches)
+    outputs = {**buttons._asdict(), **view.choose("speak", "update"), "preview": view.player}
+    inputs, run = [gr.State(None), view.clip], partial(calibrate, context, batches)
     wire_work(buttons, run, inputs, outputs, cancelled=CANCELLED, **SWEEP_QUEUE)
 
 

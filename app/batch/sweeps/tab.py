@@ -29,7 +29,7 @@ from stepscope.app.core.batch_context import BatchContext
 from stepscope.app.figures.charts.registry import SWEEP_CHARTS
 from stepscope.app.formatting import as_sentence, format_clock, format_score
 from stepscope.app.player.component import make_chart, pack_chart, patch_player
-from stepscope.app.player.views import PlayerView
+from stepscope.app.player.views import PlayerComponents
 from stepscope.app.style.colours import Theme
 from stepscope.app.templates import render
 from stepscope.app.window.context import AppContext
@@ -303,7 +303,7 @@ def make_sweep_panel(
     devices: Any,
     here: Any,
     sliders: Any,
-    player: PlayerView,
+    player: PlayerComponents,
 ) -> None:
     """Lay out and wire the tab.
 
@@ -365,7 +365,7 @@ def make_sweep_panel(
     options = {"cancelled": CANCELLED, **SWEEP_QUEUE}
     for ended in wire_work(buttons, run, [live, runs, size, devices], buttons, **options):
         wire(ended.then, show, form, view, **AT_ONCE)
-    applied = {"form": sliders, "player": player.thresholds, "said": swept, "preview": player.run.player}
+    applied = {"form": sliders, "player": player.choose("speak", "update"), "said": swept, "preview": player.player}
     inputs = [view["best"], swept, runs]
     wire(apply.click, apply_best, inputs, applied, **AT_ONCE)
     for chart in (heat, through):

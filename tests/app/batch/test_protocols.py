@@ -72,7 +72,7 @@ def test_a_click_on_a_turn_opens_the_player_there(context: AppContext, page: Bat
     shown = show("chatty", "late").shown
     event: Any = SimpleNamespace(row_value=["v1", 2.0, "late", WORDS, "", ""])
     opened = tab.open_turn(context, page, None, shown, event)
-    packed = json.loads(opened.run.player)
+    packed = json.loads(opened.player)
     assert (opened.tabs.selected, packed["landing"]["time"], packed["video_id"]) == ("player", 2.0, "v1")
     assert packed["run_name"] == "late"
     with pytest.warns(UserWarning, match="no run is shown"):

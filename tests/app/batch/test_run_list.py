@@ -13,6 +13,7 @@ from stepscope.app.batch.run_list import NotesForm, RunListForm
 from stepscope.app.batch.runs import handlers
 from stepscope.app.controls.widgets import Updates
 from stepscope.app.core.batch_context import BatchContext
+from stepscope.app.player.commands import RunPair
 from stepscope.eval.runs.notes import RunNotes, read_notes
 from tests.support.data.listed_runs import set_notes, write_run
 from tests.support.pages.batch_tab import make_batches, select
@@ -60,15 +61,13 @@ def test_the_list_has_notes_settings_that_differ_and_scores(batches: BatchContex
 
 
 def test_the_rows_have_notes_and_scores_and_a_second_tick_compares(batches: BatchContext) -> None:
-    picked: Any = SimpleNamespace(a="new", b="old")
-    view = handlers.pick(batches, select("old", scores=["F1"]), picked)
+    view = handlers.pick(batches, select("old", scores=["F1"]), RunPair(a="new", b="old"))
     listed = json.loads(view.rows.value)
     assert (view.runs, view.other, view.views.selected, listed["shown"]) == ("new", "old", "Compare", "new")
     rows = {row["name"]: row for row in listed["runs"]}
     assert sorted(rows) == ["new", "old"], "an archived run is no row"
     assert (rows["old"]["note"], rows["old"]["tags"], rows["old"]["scores"]) == (HTML, ["a"], ["0.500"])
-    alone: Any = SimpleNamespace(a="old", b="")
-    assert handlers.pick(batches, select("new", other="old"), alone).other == ""
+    assert handlers.pick(batches, select("new", other="old"), RunPair(a="old")).other == ""
 
 
 def test_an_archived_run_leaves_the_lists_unless_it_is_shown(batches: BatchContext) -> None:

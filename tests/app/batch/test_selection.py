@@ -24,6 +24,7 @@ from stepscope.app.batch.selection import ALL_RUNS, THIS_RUN, read_slices
 from stepscope.app.core import slices
 from stepscope.app.core.batch_context import BatchContext
 from stepscope.app.player import opening
+from stepscope.app.player.commands import KindRequest
 from stepscope.app.player.views import PlayerView
 from stepscope.app.review_store.actions import Action
 from stepscope.app.review_store.events import reference_event
@@ -213,19 +214,18 @@ def test_a_search_lists_moments_in_the_rows_of_their_videos(batches: BatchContex
 
 
 def test_the_player_starts_a_search_for_its_kind_of_failure(batches: BatchContext) -> None:
-    picked: Any = SimpleNamespace(run="a", kind="missed update", field=None, point=None)
-    found = searching.choose_kind(batches, "failure", select(None), picked)
+    found = searching.choose_kind(select(None), KindRequest(run="a", kind="missed update"))
     assert (found.runs, found.scope, found.query) == ("a", THIS_RUN, 'failure:"missed update"')
     assert len(search(batches, found.query).moments) > 0
-    picked = SimpleNamespace(run=None, kind=None, field=None, point="missed")
-    assert searching.choose_kind(batches, "failure", select("a"), picked).query == "failure:missed", "a bar of a chart"
+    bar: Any = SimpleNamespace(point="missed")
+    assert searching.choose_bar("failure", select("a"), bar).query == "failure:missed"
 
 
 def test_a_class_of_first_mistakes_is_offered_and_searched(batches: BatchContext) -> None:
     shutil.copytree(ASSETS / "demo" / "run", batches.runs / "known")
     assert ("class: prompt: ids (2)", "class: prompt: ids") in choosing.list_traits(batches, "known")
-    picked: Any = SimpleNamespace(run=None, kind=None, field=None, point="prompt: ids")
-    query = searching.choose_kind(batches, "class", select("known"), picked).query
+    bar: Any = SimpleNamespace(point="prompt: ids")
+    query = searching.choose_bar("class", select("known"), bar).query
     assert query == 'failure:root class:"prompt: ids"'
     found = choosing.find(batches, select("known", query)).moments
     assert found is not None
@@ -258,8 +258,8 @@ def test_each_moment_opens_its_own_event_and_says_its_place(
     assert [one["destination"].place.number for one in opened] == [number + 1 for number in at]
     assert len({one["destination"].event for one in opened}) == len(opened)
     monkeypatch.setattr(gr, "Warning", lambda words: None)
-    assert searching.open_hit(NO_CONTEXT, batches, None, hits, len(at)).player == PlayerView()
-    assert searching.open_hit(NO_CONTEXT, batches, None, None, 0).player == PlayerView()
+    assert searching.open_hit(NO_CONTEXT, batches, None, hits, len(at)) == PlayerView()
+    assert searching.open_hit(NO_CONTEXT, batches, None, None, 0) == PlayerView()
 
 
 def test_the_moments_are_exported(batches: BatchContext) -> None:

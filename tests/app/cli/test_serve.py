@@ -20,7 +20,7 @@ from stepscope.app.space.commands import space_arguments
 from stepscope.app.window.context import AppContext
 from stepscope.engine.cli.program import parse
 from stepscope.engine.config import StreamConfig
-from tests.support.pages.benches import open_upload, run_through, views
+from tests.support.pages.benches import open_upload, run_through
 from tests.support.pages.browser import free_port
 
 SETTINGS: dict[str, Any] = {"speak_threshold": 0.3, "max_new_tokens": 9, "decision_policy": "not-talk", "lookahead": 4}
@@ -38,12 +38,13 @@ def test_the_settings_of_a_file_reach_new_runs_and_the_sliders(
     def build(context: AppContext, batches: BatchContext, reviews: Any) -> None:
         page = build_page(context, batches, reviews).get_config_file()
         sliders = {part["props"].get("elem_id"): part["props"].get("value") for part in page["components"]}
-        clip = views(opening.show_bundled(context, None, context.bundled_videos.find("truck-1")))[0].clip
+        clip = opening.show_bundled(context, None, context.bundled_videos.find("truck-1")).clip
         live = run_through(context, clip, speak_threshold=0.7)
         assert live.run is not None
-        thresholds: list[float] = list(opening.open_page(context, None, {"video": "truck-1"}).thresholds)
+        view = opening.open_page(context, None, {"video": "truck-1"})
+        thresholds = [view.speak, view.update]
         assert clip is not None
-        upload = open_upload(context, clip.path).clip.clip
+        upload = open_upload(context, clip.path).clip
         rates = [clip.fps, upload and upload.fps]
         built.extend([rates, sliders, live.run.config, make_work(batches, "", 0.6, 0.5, live=False).config, thresholds])
         raise StoppedError

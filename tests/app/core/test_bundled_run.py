@@ -32,11 +32,11 @@ def test_the_page_opens_on_the_first_failure_of_the_opening_video(context: AppCo
     assert context.opening_clip is not None
     assert context.opening_clip.name == OPENING_VIDEO
     page = opening.open_page(context, None, {})
-    packed = json.loads(page.run.player)
+    packed = json.loads(page.player)
     (event,) = (event for event in packed["events"] if event["key"] == packed["landing"]["event"])
     assert (packed["landing"]["time"], event["text"], event["kind"]) == (15.0, "S4->start", "update")
     assert packed["failures"][0]["frame"] == 30
-    assert list(page.thresholds) == [0.5, 0.5]
+    assert [page.speak, page.update] == [0.5, 0.5]
 
 
 def test_a_saved_run_is_the_run_that_the_page_would_make(context: AppContext) -> None:

@@ -17,15 +17,15 @@ from stepscope.app.window.live_run import LiveRun
 from stepscope.app.window.payload import pack_run
 from stepscope.engine.config import StreamConfig
 from stepscope.eval.data.samples import build_task
-from tests.support.pages.benches import open_upload, run_through, run_views, views
+from tests.support.pages.benches import open_upload, run_through, run_views
 from tests.support.reviews.played import make_run
 
 
 @pytest.fixture
 def clip(context: AppContext, demo_manifest: Path, tmp_path: Path) -> Clip:
     path = Path(shutil.copy(demo_manifest.parent / "truck-1.mp4", tmp_path / "mine.mp4"))
-    clip = views(open_upload(context, path))[0].clip
-    assert clip is not None
+    clip = open_upload(context, path).clip
+    assert isinstance(clip, Clip)
     return clip
 
 
@@ -53,14 +53,13 @@ def test_an_upload_and_its_run_are_there_again_after_a_reload(context: AppContex
     done = run(context, clip, goal="my goal", steps="S1: look", user_turns="1: Next?", speak_threshold=0.3)
     place = json.loads(pack_run(done))["place"]
     assert place == {"upload": clip.video_id, "run": done.digest, "speak": "0.3", "update": "0.5", "context": "refresh"}
-    page = opening.open_page(context, None, {**place, "t": "2"})
-    clip_view, run_view, buttons = views(page)
-    assert clip_view.clip == clip
-    assert (clip_view.goal, clip_view.steps, clip_view.user_turns) == ("my goal", "S1: look", "1: Next?")
-    assert run_view.status.value == "It has no reference to score against."
-    assert json.loads(run_view.player)["run"] == done.digest
-    assert buttons.live.run is done
-    assert page.thresholds == (0.3, 0.5)
+    view = opening.open_page(context, None, {**place, "t": "2"})
+    assert view.clip == clip
+    assert (view.goal, view.steps, view.user_turns) == ("my goal", "S1: look", "1: Next?")
+    assert view.status.value == "It has no reference to score against."
+    assert json.loads(view.player)["run"] == done.digest
+    assert view.live.run is done
+    assert (view.speak, view.update) == (0.3, 0.5)
 
 
 def test_a_run_that_a_reload_interrupts_starts_again_with_the_typed_task(context: AppContext, clip: Clip) -> None:
@@ -70,32 +69,32 @@ def test_a_run_that_a_reload_interrupts_starts_again_with_the_typed_task(context
     assert live.run is not None
     place, digest = run_url_params(live.run), live.run.digest
     page = opening.open_page(context, None, place)
-    assert (page.clip.goal, page.clip.user_turns) == ("my goal", "1: Next?")
-    assert (page.run.status.value, page.buttons.live.linked_digest) == ("Waiting to start.", digest)
+    assert (page.goal, page.user_turns) == ("my goal", "1: Next?")
+    assert (page.status.value, page.live.linked_digest) == ("Waiting to start.", digest)
     *_, last = stream
     assert "Done" in last.status.value
-    assert opening.open_page(context, None, place).buttons.live.run is live.run
+    assert opening.open_page(context, None, place).live.run is live.run
 
 
 def test_an_upload_that_is_gone_is_said_to_be_gone(context: AppContext, clip: Clip) -> None:
     clip.path.unlink()
     for video_id in (clip.video_id, "other.mp4 12345678"):
-        clip_view, run_view, _ = views(opening.open_page(context, None, {"upload": video_id}))
-        assert run_view.status.value == (
+        view = opening.open_page(context, None, {"upload": video_id})
+        assert view.status.value == (
             f"⚠ the link cannot be opened: the upload {video_id} is no longer on this server; upload it again."
         )
-        assert clip_view.clip == context.bundled_videos.find("truck-1")
+        assert view.clip == context.bundled_videos.find("truck-1")
 
 
 def test_a_bundled_video_with_another_task_is_not_run_again_but_shown(context: AppContext) -> None:
     bundled = context.bundled_videos.find("truck-1")
     done = run(context, bundled, goal="something else")
     page = opening.open_page(context, None, run_url_params(done))
-    assert views(page)[0].goal == "something else"
-    assert views(page)[2].live.run is done
+    assert page.goal == "something else"
+    assert page.live.run is done
     own = run(context, bundled, user_turns="3.5: What is next?")
-    buttons = views(opening.open_page(context, None, run_url_params(own)))[2]
-    assert (buttons.live.run, buttons.live.linked_digest) == (None, own.digest), "it is run again"
+    view = opening.open_page(context, None, run_url_params(own))
+    assert (view.live.run, view.live.linked_digest) == (None, own.digest), "it is run again"
 
 
 def test_a_link_reproduces_its_run_on_a_server_with_another_strategy(context: AppContext) -> None:
@@ -106,7 +105,7 @@ def test_a_link_reproduces_its_run_on_a_server_with_another_strategy(context: Ap
     assert link_params(made) == {"video": clip.name, "context": "refresh"}
     other = replace(context, config=replace(context.config, context_strategy="drop-all"))
     opened = opening.open_page(other, None, run_url_params(made))
-    live = opened.buttons.live
+    live = opened.live
     list(run_views(other, clip, live, **boxes, strategy=opened.strategy))
     assert (live.run.config.context_strategy, live.run.digest) == ("refresh", made.digest)
     of_an_earlier_version = {name: value for name, value in run_url_params(made).items() if name != "context"}

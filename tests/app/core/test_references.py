@@ -6,7 +6,6 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-import gradio as gr
 import pytest
 
 from stepscope.app.core.places import RecentSessions
@@ -15,7 +14,7 @@ from stepscope.app.core.videos import Clip
 from stepscope.app.player import handlers
 from stepscope.app.player.review import Answer, answer
 from stepscope.app.player.uploads import check_reference
-from stepscope.app.player.views import Buttons, ClipView, RunView
+from stepscope.app.player.views import PlayerView
 from stepscope.app.review_store.actions import Action, Event
 from stepscope.app.review_store.store import open_store, read_review
 from stepscope.app.reviews.query import UNSPLIT, ReviewQuery, gather_query_videos, summarize_query
@@ -27,10 +26,10 @@ from stepscope.eval.data.loading import read_samples
 from stepscope.eval.data.samples import Sample, Split, Turn
 from stepscope.eval.data.writers import write_samples
 from tests.support.data.records import make_output
-from tests.support.pages.benches import make_context, open_upload, run_views, views
+from tests.support.pages.benches import make_context, open_upload, run_views
 from tests.support.streams.fakes import anybody
 
-Take = Callable[[Clip | None, Path | None], tuple[ClipView, RunView, Buttons]]
+Take = Callable[[Clip | None, Path | None], PlayerView]
 
 
 @pytest.fixture(scope="module")
@@ -42,9 +41,9 @@ def context(tiny_folder: Path, demo_manifest: Path, tmp_path_factory: pytest.Tem
 def clip(context: AppContext, demo_manifest: Path, tmp_path: Path) -> Clip:
     """Upload a video of 6 s as ``mine.mp4``."""
     path = Path(shutil.copy(demo_manifest.parent / "truck-1.mp4", tmp_path / "mine.mp4"))
-    clip_view, _, _ = views(open_upload(context, path))
-    assert clip_view.clip is not None
-    return clip_view.clip
+    clip = open_upload(context, path).clip
+    assert isinstance(clip, Clip)
+    return clip
 
 
 @pytest.fixture
@@ -54,7 +53,7 @@ def sample(demo_manifest: Path) -> Sample:
 
 @pytest.fixture
 def take(context: AppContext) -> Take:
-    return lambda clip, path: views(handlers.set_reference(context, None, clip, str(path) if path else None))
+    return lambda clip, path: handlers.set_reference(context, None, clip, str(path) if path else None)
 
 
 @pytest.mark.parametrize("form", ["manifest", "proassist"])
@@ -64,20 +63,20 @@ def test_an_upload_is_scored_against_a_reference_in_any_form(
     turns = tuple(replace(turn, time_s=int(turn.time_s * 2) / 2) for turn in sample.turns)
     own = replace(sample, turns=turns, fps=4.0, num_frames=24)
     write_samples(tmp_path / "own.json", [own], file_format=form, omit=["updates"] if form == "proassist" else [])
-    clip_view, run_view, buttons = take(clip, tmp_path / "own.json")
+    view = take(clip, tmp_path / "own.json")
     num_turns = sum(turn.role != "update" for turn in turns) if form == "proassist" else len(turns)
-    assert run_view.status.value == f"mine.mp4, 0:06, with {num_turns} reference turns of own.json. Press Run."
-    assert (clip_view.goal, clip_view.steps.splitlines()[0]) == (own.goal, "S1: attach the wheel")
-    assert buttons.run.interactive
-    taken = clip_view.clip
+    assert view.status.value == f"mine.mp4, 0:06, with {num_turns} reference turns of own.json. Press Run."
+    assert (view.goal, view.steps.splitlines()[0]) == (own.goal, "S1: attach the wheel")
+    assert view.run.interactive
+    taken = view.clip
     assert taken is not None
     assert (taken.fps, taken.num_frames, taken.path) == (4.0, 24, clip.path)
-    boxes = {"goal": clip_view.goal, "steps": clip_view.steps, "user_turns": clip_view.user_turns}
+    boxes = {"goal": view.goal, "steps": view.steps, "user_turns": view.user_turns}
     last = list(run_views(context, taken, LiveRun(), **boxes))[-1]
     assert last.status.value.startswith("Done: 24 frames")
     assert "Response F1" in last.scores
-    bare, said, _ = take(taken, None)
-    assert (bare.clip.sample, said.status.value) == (None, "mine.mp4, 0:06, without a reference.")  # type: ignore[union-attr]
+    view = take(taken, None)
+    assert (view.clip.sample, view.status.value) == (None, "mine.mp4, 0:06, without a reference.")
 
 
 def test_of_several_records_the_one_of_the_upload_is_taken_and_its_video_is_not_looked_at(
@@ -86,10 +85,10 @@ def test_of_several_records_the_one_of_the_upload_is_taken_and_its_video_is_not_
     others = [replace(sample, video_id=name, goal=f"build {name}") for name in ("a", "mine")]
     named = replace(sample, video_id="b", goal="by file", video_path=Path("/etc/mine.mp4"))
     write_samples(tmp_path / "own.json", others, file_format="manifest")
-    taken = take(clip, tmp_path / "own.json")[0]
+    taken = take(clip, tmp_path / "own.json")
     assert taken.goal == "build mine"
     write_samples(tmp_path / "own.json", [others[0], named], file_format="manifest")
-    taken = take(clip, tmp_path / "own.json")[0]
+    taken = take(clip, tmp_path / "own.json")
     assert taken.goal == "by file"
     assert taken.clip is not None
     assert taken.clip.path == clip.path
@@ -118,18 +117,18 @@ def test_the_reference_of_an_upload_is_corrected_and_another_one_lists_what_does
     with open_store(tmp_path / "reviews.sqlite") as store:
         reviews = ReviewContext(store=store, splits={}, recent=context.recent)
         assert ask(clip, action)["refused"] == {"a": "this video has no reference to correct"}
-        taken = take(clip, tmp_path / "own.json")[0].clip
+        taken = take(clip, tmp_path / "own.json").clip
         reply = ask(taken, action)
         assert (reply["kept"][0]["action_id"], reply["refused"]) == ("a", {})
         assert reply["state"]["layer"]["turns"][0]["text"] == "Begin."
         assert [found.correction for found in store.read()] == [given]
 
         write_samples(tmp_path / "own.json", [replace(sample, turns=sample.turns[1:])], file_format="manifest")
-        other = take(taken, tmp_path / "own.json")[0].clip
+        other = take(taken, tmp_path / "own.json").clip
         (listed,) = ask(other)["state"]["layer"]["unusable"]
         assert listed.startswith(f"ann: the reference has no assistant turn {name.text!r}")
         assert ask(taken)["state"]["layer"]["unusable"] == [], "a window with the first reference goes on"
-        bare = take(taken, None)[0].clip
+        bare = take(taken, None).clip
         assert ask(bare)["state"]["layer"] is None
 
         assert taken is not None
@@ -149,12 +148,11 @@ def test_a_file_that_cannot_be_used_is_refused_in_a_sentence_and_changes_nothing
     take: Take, clip: Clip, tmp_path: Path, content: str, words: str
 ) -> None:
     (tmp_path / "own.json").write_text(content, encoding="latin-1")
-    clip_view, run_view, buttons = take(clip, tmp_path / "own.json")
-    assert run_view.status.value.startswith("⚠ ")
-    assert words in run_view.status.value
-    assert str(tmp_path) not in run_view.status.value
-    assert all(value == gr.skip() for value in (*clip_view, buttons.live, buttons.run, buttons.stop))
-    assert not buttons.stream
+    view = take(clip, tmp_path / "own.json")
+    assert view.status.value.startswith("⚠ ")
+    assert words in view.status.value
+    assert str(tmp_path) not in view.status.value
+    assert list(vars(view)) == ["status"], "nothing else changes"
 
 
 def test_a_reference_without_an_upload_says_where_it_belongs(context: AppContext, tmp_path: Path) -> None:

@@ -97,13 +97,13 @@ def test_a_webcam_session_is_recorded_and_opens_in_the_player(
     outputs = RunFolder(batches.runs / window.run_name).outputs(sample)
     assert any(output.response is not None for output in outputs), "the question is answered below the threshold"
     opened = handlers.open_recording(context, batches, None, window)
-    shown = json.loads(opened.run.player)
+    shown = json.loads(opened.player)
     assert (shown["run_name"], shown["is_finished"]) == (window.run_name, True)
-    assert opened.run.status.value.startswith(f"{window.run_name}, 0:")
-    assert opened.run.status.value.endswith("the video, and turn on “score by corrected”.")
+    assert opened.status.value.startswith(f"{window.run_name}, 0:")
+    assert opened.status.value.endswith("the video, and turn on “score by corrected”.")
     assert (shown["has_reference"], shown["is_copied"], shown["failures"]) == (False, True, [])
     assert all(turn["verdict"] is None and turn["link"] is not None for turn in shown["turns"])
-    assert opened.run.scores == "", "a copy of its own output is no reference to score against"
+    assert opened.scores == "", "a copy of its own output is no reference to score against"
     again: dict[str, Any] = {}
     assert read_recorded(again, batches.runs) == []
     assert again[window.run_name].samples == (sample,)

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from stepscope.app.core.run import RUN_FILES, Run, analyze_run, file_name, write_run_file
+from stepscope.app.player.commands import FigureRequest, FileRequest
 from stepscope.app.player.component import STATIC
 from stepscope.app.player.downloads import TIMELINE, VIDEO_CHARTS, export_figure, export_run
 from stepscope.app.review_store.actions import Action
@@ -26,7 +27,7 @@ from tests.support.pages.browser import CHROMIUM
 from tests.support.reviews.played import make_run
 from tests.support.streams.fakes import anybody, count_letters
 
-EVENT = {"chart": "failures", "format": "json", "width": "85mm", "theme": "light", "svg": "", "corrected": False}
+FIGURE: dict[str, Any] = {"chart": "failures", "format": "json", "width": "85mm"}
 SVG = '<svg xmlns="http://www.w3.org/2000/svg" width="85mm" height="40mm"><text y="20">Now</text></svg>'
 
 
@@ -40,7 +41,7 @@ def export(run: Run | None, reviews: Any = None, **changes: Any) -> tuple[str, s
     """Return name and content of the file of a figure; both are empty without one."""
     live = LiveRun.finished(run) if run else None
     context: Any = SimpleNamespace(encode=count_letters)
-    sent = export_figure(context, reviews, live, SimpleNamespace(**{**EVENT, **changes}), anybody())
+    sent = export_figure(context, reviews, live, FigureRequest(**{**FIGURE, **changes}), anybody())
     path = Path(next(sent) or "")
     content = path.read_bytes().decode("latin-1") if path.name else ""
     assert list(sent) == []
@@ -146,7 +147,7 @@ def test_each_file_says_where_the_run_comes_from(run: Run, tmp_path: Path) -> No
 
 
 def test_an_export_is_deleted_once_the_page_has_its_copy(run: Run) -> None:
-    exporting = export_run(LiveRun.finished(run), SimpleNamespace(content="traces.csv"))
+    exporting = export_run(LiveRun.finished(run), FileRequest(content="traces.csv"))
     path = Path(next(exporting))
     assert path.is_file()
     assert list(exporting) == []

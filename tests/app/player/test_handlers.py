@@ -19,7 +19,7 @@ from stepscope.app.window.live_run import LiveRun
 from stepscope.engine.video.reader import probe
 from stepscope.eval.data.samples import Turn
 from tests.conftest import Uploads
-from tests.support.pages.benches import run_views, views
+from tests.support.pages.benches import run_views
 from tests.support.streams.videos import write_plain
 
 HOSTILE = "<img src=x onerror=alert(1)> {{1+1}} ${1+1}"
@@ -30,17 +30,17 @@ def upload(context: AppContext, path: Path) -> tuple[Clip | None, str]:
     check = page_uploads.check_upload(context, None, str(path))
     if not isinstance(check.accepted, page_uploads.Accepted):
         return None, check.problem.value
-    clip_view, run_view, _ = views(page_uploads.show_upload(context, None, None, check.accepted))
-    return clip_view.clip, run_view.status.value
+    view = page_uploads.show_upload(context, None, None, check.accepted)
+    return view.clip, view.status.value
 
 
 def test_a_bundled_video_fills_goal_steps_and_user_turns(context: AppContext) -> None:
-    clip_view, run_view, _ = views(opening.show_bundled(context, None, context.bundled_videos.find("truck-2")))
-    assert Path(clip_view.video).read_bytes() == context.bundled_videos.clips[1].path.read_bytes()
-    assert clip_view.goal == "build the toy truck"
-    assert clip_view.steps == "S1: attach the wheel\nS2: put on the roof\nS3: load the block"
-    assert clip_view.user_turns == "3.5: What is next?"
-    assert run_view.status.value == ""
+    view = opening.show_bundled(context, None, context.bundled_videos.find("truck-2"))
+    assert Path(view.video).read_bytes() == context.bundled_videos.clips[1].path.read_bytes()
+    assert view.goal == "build the toy truck"
+    assert view.steps == "S1: attach the wheel\nS2: put on the roof\nS3: load the block"
+    assert view.user_turns == "3.5: What is next?"
+    assert view.status.value == ""
 
 
 def test_the_task_is_filled_in_to_the_last_digit(context: AppContext) -> None:
@@ -138,8 +138,8 @@ def test_a_video_that_browsers_do_not_play_is_converted_once(
 def test_a_run_without_a_turn_stops_at_once_and_an_ended_one_disturbs_no_other(
     context: AppContext,
 ) -> None:
-    assert handlers.show_stopped(context, LiveRun()).run.status.value == "Stopped before the first frame."
-    assert handlers.show_stopped(context, None).run.status.value == "Stopped before the first frame."
+    assert handlers.show_stopped(context, LiveRun()).status.value == "Stopped before the first frame."
+    assert handlers.show_stopped(context, None).status.value == "Stopped before the first frame."
     ended = LiveRun()
     ended.ended.set()
     assert handlers.finish_run(ended).run.interactive
@@ -148,17 +148,16 @@ def test_a_run_without_a_turn_stops_at_once_and_an_ended_one_disturbs_no_other(
 
 def test_a_link_opens_its_video_with_its_thresholds_and_runs_it(context: AppContext) -> None:
     link = {"video": "truck-2", "run": "123", "t": "2.5", "speak": "0.4", "update": "0.6"}
-    page = opening.open_page(context, None, link)
-    clip_view, _, buttons = views(page)
-    assert (clip_view.clip and clip_view.clip.name, page.thresholds) == ("truck-2", (0.4, 0.6))
-    assert Path(clip_view.video).read_bytes() == context.bundled_videos.clips[1].path.read_bytes()
-    boxes = {"user_turns": clip_view.user_turns, "speak_threshold": 0.4, "update_threshold": 0.6}
-    last = list(run_views(context, clip_view.clip, buttons.live, **boxes))[-1]
+    view = opening.open_page(context, None, link)
+    assert (view.clip and view.clip.name, view.speak, view.update) == ("truck-2", 0.4, 0.6)
+    assert Path(view.video).read_bytes() == context.bundled_videos.clips[1].path.read_bytes()
+    boxes = {"user_turns": view.user_turns, "speak_threshold": 0.4, "update_threshold": 0.6}
+    last = list(run_views(context, view.clip, view.live, **boxes))[-1]
     assert "The link refers to a different run" in last.status.value
-    assert buttons.live.run is not None
-    page = opening.open_page(context, None, {**link, "run": buttons.live.run.digest})
-    live = views(page)[2].live
-    last = list(run_views(context, clip_view.clip, live, **boxes))[-1]
+    assert view.live.run is not None
+    page = opening.open_page(context, None, {**link, "run": view.live.run.digest})
+    live = page.live
+    last = list(run_views(context, view.clip, live, **boxes))[-1]
     assert "link" not in last.status.value
 
 
@@ -170,11 +169,11 @@ def test_a_link_opens_its_video_with_its_thresholds_and_runs_it(context: AppCont
     ],
 )
 def test_a_link_that_leads_nowhere_says_so(context: AppContext, link: dict[str, str], words: str) -> None:
-    clip_view, run_view, buttons = views(opening.open_page(context, None, link))
-    assert run_view.status.value.startswith("⚠ the link cannot be opened: ")
-    assert words in run_view.status.value
-    assert clip_view.clip is not None
-    assert buttons.live is None
+    view = opening.open_page(context, None, link)
+    assert view.status.value.startswith("⚠ the link cannot be opened: ")
+    assert words in view.status.value
+    assert view.clip is not None
+    assert view.live is None
 
 
 def test_a_taken_port_and_a_missing_checkpoint_end_with_2_and_one_line(

@@ -10,22 +10,22 @@ from stepscope.app.core.places import link_params
 from stepscope.app.core.run import Run
 from stepscope.app.player import streaming
 from stepscope.app.player.questions import ask_in_run
-from stepscope.app.player.views import RunView
+from stepscope.app.player.views import PlayerView
 from stepscope.app.window.context import AppContext
 from stepscope.app.window.live_run import LiveRun
 from stepscope.engine.records import UserTurn
 from tests.support.pages.benches import run_through, run_views
 
 
-def stream(context: AppContext, live: LiveRun) -> list[RunView]:
+def stream(context: AppContext, live: LiveRun) -> list[PlayerView]:
     return list(streaming.stream_run(context, live, None, "", "", "", None, None))
 
 
 def status_of(view: Any) -> str:
-    return str(view.player.run.status.value)
+    return str(view.status.value)
 
 
-def user_turns(view: RunView) -> list[tuple[float, str]]:
+def user_turns(view: PlayerView) -> list[tuple[float, str]]:
     references = json.loads(view.player)["references"]
     return [(turn["time"], turn["text"]) for turn in references if turn["role"] == "user" and turn["is_given"]]
 
@@ -49,7 +49,7 @@ def test_a_finished_run_is_streamed_again_with_the_question(
     assert finished.run is not None
     view = ask_in_run(context, finished, " What is\nnext? ", "7")
     assert status_of(view) == "Waiting to run again with the question at 0:03.5."
-    again = view.player.buttons.live
+    again = view.live
     *_, last = stream(context, again)
     assert outputs_of(again)[:7] == outputs_of(finished)[:7]
     assert outputs_of(again)[7] is not None

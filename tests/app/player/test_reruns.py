@@ -2,16 +2,15 @@
 
 import json
 from dataclasses import replace
-from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
-import gradio as gr
 import pytest
 
 from stepscope.app.core.run import Run
 from stepscope.app.core.videos import Clip
 from stepscope.app.player import handlers, reruns, streaming
-from stepscope.app.player.views import UNCHANGED, RunView
+from stepscope.app.player.commands import ThresholdRequest
+from stepscope.app.player.views import PlayerView
 from stepscope.app.window.context import AppContext
 from stepscope.app.window.live_run import LiveRun
 from stepscope.engine.config import Thresholds
@@ -30,13 +29,13 @@ def live(context: AppContext, clip: Clip) -> LiveRun:
 
 
 def ask(
-    context: AppContext, live: LiveRun | None, speak: object, update: object, *, ticket: int = 1, has_run: bool = True
-) -> RunView:
-    event = SimpleNamespace(speak=speak, update=update, ticket=ticket, has_run=has_run)
-    return reruns.request_thresholds(context, live, cast(gr.EventData, event)).run
+    context: AppContext, live: LiveRun | None, speak: float, update: float, *, ticket: int = 1, has_run: bool = True
+) -> PlayerView:
+    asked = ThresholdRequest(speak=speak, update=update, ticket=ticket, has_run=has_run)
+    return reruns.request_thresholds(context, live, asked)
 
 
-def rerun(context: AppContext, live: LiveRun | None) -> RunView:
+def rerun(context: AppContext, live: LiveRun | None) -> PlayerView:
     return list(reruns.rerun(context, live))[-1]
 
 
@@ -72,16 +71,16 @@ def test_a_run_under_way_for_older_thresholds_ends_and_shows_nothing(context: Ap
         patch.setattr(reruns, "UPDATE_INTERVAL_S", 0.0)
         assert next(older).status.value == "Running again with speak 0, update 0.5: 1 of 12 frames."
     ask(context, live, 0.0, 0.85, ticket=2)
-    assert list(older) == [UNCHANGED]
+    assert list(older) == [PlayerView()]
     assert run_of(live).thresholds == Thresholds(speak=0.5, update=0.5)
     assert live.recording is recording
     assert json.loads(rerun(context, live).player)["thresholds"] == {"speak": 0.0, "update": 0.85}
-    assert rerun(context, live) == UNCHANGED, "the run has what was asked for last"
+    assert rerun(context, live) == PlayerView(), "the run has what was asked for last"
 
 
 def test_a_request_that_was_overtaken_counts_no_more(context: AppContext, live: LiveRun) -> None:
     ask(context, live, 0.7, 0.7, ticket=2)
-    assert ask(context, live, 0.2, 0.2, ticket=1) == UNCHANGED
+    assert ask(context, live, 0.2, 0.2, ticket=1) == PlayerView()
     assert live.requested == Thresholds(speak=0.7, update=0.7)
 
 
@@ -92,7 +91,7 @@ def test_thresholds_asked_for_while_the_first_run_streams_follow_it(
     live = LiveRun()
     streams = run_views(context, clip, live)
     next(streams)
-    assert ask(context, live, 0.0, 1.0) == UNCHANGED, "the status goes on with the run that streams"
+    assert list(vars(ask(context, live, 0.0, 1.0))) == ["rerun"], "the status goes on with the run that streams"
     *_, last = streams
     assert json.loads(last.player)["thresholds"] == {"speak": 0.5, "update": 0.5}
     assert json.loads(rerun(context, live).player)["thresholds"] == {"speak": 0.0, "update": 1.0}
@@ -108,7 +107,7 @@ def test_a_run_that_was_stopped_is_run_again_as_far_as_it_went(
         next(streams)
     ask(context, live, 0.0, 1.0)
     streams.close()  # type: ignore[attr-defined]
-    stopped = handlers.show_stopped(context, live).buttons.live
+    stopped = handlers.show_stopped(context, live).live
     num_reached = len(run_of(stopped).outputs)
     assert json.loads(rerun(context, stopped).player)["thresholds"] == {"speak": 0.0, "update": 1.0}
     run = run_of(stopped)
@@ -130,11 +129,11 @@ def test_a_run_of_another_checkpoint_keeps_its_thresholds_and_the_page_says_so(
     shown = json.loads(view.player)
     assert (shown["thresholds"], shown["answers"]) == ({"speak": 0.5, "update": 0.5}, 3)
     assert shown["other"]["run_name"] == "second"
-    assert rerun(context, foreign) == UNCHANGED
+    assert rerun(context, foreign) == PlayerView()
     assert run_of(foreign) is run
 
 
 def test_what_is_no_threshold_is_refused_in_a_sentence(context: AppContext, live: LiveRun) -> None:
-    view = ask(context, live, "abc", 0.5)
-    assert view.status.value == "⚠ the speak threshold must be a number from 0 to 1; got 'abc'."
+    view = ask(context, live, 1.5, 0.5)
+    assert view.status.value == "⚠ the speak threshold must be a number from 0 to 1; got 1.5."
     assert live.requested is None

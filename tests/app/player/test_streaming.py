@@ -5,13 +5,13 @@ import json
 import re
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import gradio as gr
 import pytest
 
 from stepscope.app.player import handlers, streaming
+from stepscope.app.player.commands import Against
 from stepscope.app.player.reruns import rerun
 from stepscope.app.player.views import show_run
 from stepscope.app.review_store.actions import Action
@@ -74,10 +74,10 @@ def test_stop_keeps_what_was_reached(context: AppContext) -> None:
         next(going)
     live.is_cancelled = True
     assert list(going) == []
-    status, progress, player, _ = handlers.show_stopped(context, live).run
-    assert status.value == "Stopped at 0:02 of 0:06."  # frames 0, 0.5, 1.0, 1.5 s: 1.5 rounds to the even second
-    assert progress == ""
-    shown = json.loads(player)
+    view = handlers.show_stopped(context, live)
+    assert view.status.value == "Stopped at 0:02 of 0:06."  # frames 0, 0.5, 1.0, 1.5 s: 1.5 rounds to the even second
+    assert view.progress == ""
+    shown = json.loads(view.player)
     assert shown["is_finished"] is False
     assert len(base64.b64decode(shown["times"])) == 4 * 8
     assert live.run is not None
@@ -127,8 +127,8 @@ def test_other_steps_than_the_references_are_not_held_against_a_long_bundled_vid
 
 def test_a_run_is_judged_by_the_corrected_reference_or_the_sources(context: AppContext, tmp_path: Path) -> None:
     def judge(*, corrected: bool, is_blind: bool = False) -> tuple[str, dict[str, Any]]:
-        event = SimpleNamespace(corrected=corrected, reviewer="bob", is_blind=is_blind)
-        view = streaming.judge_against(context, reviews, live, cast(gr.EventData, event), anybody())
+        asked = Against(corrected=corrected, reviewer="bob", is_blind=is_blind)
+        view = streaming.judge_against(context, reviews, live, asked, anybody())
         return view.status.value, json.loads(view.player)
 
     clip = context.bundled_videos.clips[0]
@@ -155,5 +155,5 @@ def test_a_run_is_judged_by_the_corrected_reference_or_the_sources(context: AppC
         assert "turns changed: 0" in said
         assert len(packed["references"]) == len(clip.sample.turns)
         live.run = None
-        nothing = streaming.judge_against(context, reviews, live, cast(gr.EventData, SimpleNamespace()), anybody())
+        nothing = streaming.judge_against(context, reviews, live, Against(), anybody())
         assert "press Run" in nothing.status.value

@@ -3,16 +3,17 @@
 import json
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any, cast
 
+import gradio as gr
 import pytest
 
 from stepscope.app.core.places import MAX_LINKED_CHANGES, link_params
 from stepscope.app.core.run import write_content
 from stepscope.app.player import streaming
+from stepscope.app.player.commands import BranchRequest
 from stepscope.app.player.opening import open_link
-from stepscope.app.player.views import PlayerView, RunView, task_boxes
+from stepscope.app.player.views import PlayerView, task_boxes
 from stepscope.app.player.what_if import queue_branch
 from stepscope.app.window.context import AppContext
 from stepscope.app.window.live_run import LiveRun
@@ -26,17 +27,16 @@ BOXES: Any = ("build the toy truck", "", "", 0.5, 0.5)
 
 
 def queue(context: AppContext, live: LiveRun | None, changes: str, **detail: Any) -> PlayerView:
-    event = SimpleNamespace(changes=changes, beside=detail.get("beside"), is_new=detail.get("is_new", True))
-    return queue_branch(context, live, cast(Any, event))
+    return queue_branch(context, live, BranchRequest(changes=changes, **({"is_new": True} | detail)))
 
 
-def stream(context: AppContext, live: LiveRun) -> RunView:
+def stream(context: AppContext, live: LiveRun) -> PlayerView:
     *_, last = streaming.stream_run(context, live, None, *BOXES)
     return last
 
 
 def branch(context: AppContext, live: LiveRun, changes: str) -> tuple[LiveRun, dict[str, Any]]:
-    now = queue(context, live, changes).buttons.live
+    now = queue(context, live, changes).live
     return now, json.loads(stream(context, now).player)
 
 
@@ -82,10 +82,10 @@ def test_a_chain_has_one_list_of_changes_and_shows_each_branch_beside_the_one_be
     assert second.run.branch.root == plain.run, "it is a branch of the plain run, not of the other one"
     assert "Well." in [output.response for output in second.run.outputs]
     kept = queue(context, second, SAYS, beside="", is_new=False)
-    assert not kept.buttons.stream, "a branch that is kept is shown at once"
-    assert json.loads(kept.run.player)["run"] == first.run.digest  # type: ignore[union-attr]
-    alone = queue(context, kept.buttons.live, "")
-    assert json.loads(alone.run.player)["run"] == plain.run.digest
+    assert kept.stream == gr.skip(), "a branch that is kept is shown at once"
+    assert json.loads(kept.player)["run"] == first.run.digest  # type: ignore[union-attr]
+    alone = queue(context, kept.live, "")
+    assert json.loads(alone.player)["run"] == plain.run.digest
 
 
 def test_steps_in_another_order_are_scored_and_others_are_not(context: AppContext, plain: LiveRun) -> None:
@@ -108,9 +108,9 @@ def test_a_link_makes_the_branch_in_another_window(context: AppContext) -> None:
     assert link == packed["place"]
     assert link["branch"] == SAYS.strip()
     view = open_link(context, cast(Any, None), None, link)
-    opened = view.buttons.live
-    assert view.buttons.stream
-    task = (view.clip.goal, view.clip.steps, view.clip.user_turns)
+    opened = view.live
+    assert isinstance(view.stream, int)
+    task = (view.goal, view.steps, view.user_turns)
     *_, last = streaming.stream_run(context, opened, clip, *task, 0.5, 0.5)
     assert json.loads(last.player)["run"] == now.run.digest
     long = replace(now.run.branch, changes="#" * (MAX_LINKED_CHANGES + 1))  # type: ignore[type-var]
@@ -130,8 +130,8 @@ def test_invalid_changes_are_refused_and_nothing_runs(
     context: AppContext, plain: LiveRun, changes: str, words: str
 ) -> None:
     view = queue(context, plain, changes)
-    assert words in view.run.status.value
-    assert not view.buttons.stream
+    assert words in view.status.value
+    assert view.stream == gr.skip()
 
 
 @pytest.mark.parametrize(
@@ -147,4 +147,4 @@ def test_a_run_that_cannot_be_made_again_says_so_in_a_sentence(
 ) -> None:
     assert plain.run is not None
     plain.run = replace(plain.run, **changed)
-    assert words in queue(context, plain, SAYS).run.status.value
+    assert words in queue(context, plain, SAYS).status.value

@@ -12,7 +12,6 @@ from stepscope.app.player.views import PlayerView
 from stepscope.app.reviews import handlers
 from stepscope.app.server.identity import read_users
 from stepscope.app.window.context import AppContext, ReviewContext
-from tests.support.pages.benches import views
 from tests.support.pages.browser import free_port
 from tests.support.reviews.desks import HOSTILE, clicked, make_query
 
@@ -24,16 +23,15 @@ def test_what_is_to_be_settled_opens_in_the_player_at_its_time(
 
     def open_event(number: int, **chosen: Any) -> tuple[PlayerView, dict[str, Any]]:
         query = make_query(**chosen)
-        page, at, listed = handlers.open_event(context, batches, reviews, None, query, view.unsettled, number)
-        assert (at, listed) == (number, view.unsettled)
-        return page, json.loads(page.run.player)
+        page = handlers.open_event(context, batches, reviews, None, query, view.unsettled, number)
+        assert (page.at, page.listed) == (number, view.unsettled)
+        return page, json.loads(page.player)
 
     page, shown = open_event(2)
-    clip_view, _, buttons = views(page)
     assert (shown["name"], shown["landing"]["time"], shown["turns"], len(shown["references"])) == ("v0", 2.0, [], 5)
     assert shown["landing"]["place"] == {"of": "settle", "number": 3, "total": 3, "query": ""}
     assert shown["landing"]["opens_review"]
-    assert (clip_view.clip and clip_view.clip.name, buttons.live) == ("v0", None)
+    assert (page.clip and page.clip.name, page.live) == ("v0", None)
     assert page.tabs.selected == "player"
     for number, row in enumerate(view.to_settle):  # two of them at one time
         assert handlers.find_row(view.unsettled, clicked(*row)) == number
@@ -44,7 +42,7 @@ def test_what_is_to_be_settled_opens_in_the_player_at_its_time(
         assert again["landing"]["event"] == shown["landing"]["event"]
         assert (again["run_name"], again["landing"]["time"]) == ("a", row[1])
     page = handlers.open_video(context, batches, reviews, None, make_query(), clicked(HOSTILE))
-    assert json.loads(page.run.player)["name"] == HOSTILE
+    assert json.loads(page.player)["name"] == HOSTILE
 
 
 def test_users_are_lines_of_name_and_password(tmp_path: Path) -> None:

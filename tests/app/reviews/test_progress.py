@@ -1,7 +1,6 @@
 """The reviews tab without a browser: progress, agreement, and events to settle."""
 
 import json
-from types import SimpleNamespace
 from typing import Any
 
 import gradio as gr
@@ -9,6 +8,7 @@ import pytest
 
 from stepscope.app.core.batch_context import BatchContext
 from stepscope.app.exports.rows import build_tables
+from stepscope.app.player.commands import QueuePlace
 from stepscope.app.player.views import PlayerView
 from stepscope.app.review_store.actions import Action, Event
 from stepscope.app.review_store.assignments import read_assignments
@@ -109,7 +109,7 @@ def test_who_signed_in_is_the_reviewer_whatever_is_typed(batches: BatchContext, 
 
 
 def shown(view: PlayerView) -> tuple[str, str]:
-    player = json.loads(view.run.player)
+    player = json.loads(view.player)
     return player["video_id"], player["run_name"]
 
 
@@ -129,8 +129,8 @@ def test_two_reviewers_share_a_run_and_go_through_their_queues(
     reviews.store.append(Action(kind="done", reviewer="ann", video_id="v0", run="a"))
 
     def follow(video_id: str) -> PlayerView:
-        event: Any = SimpleNamespace(video_id=video_id, run="a", reviewer="ann")
-        return assigning.open_following(context, batches, reviews, None, event, clicked_by())
+        place = QueuePlace(video_id=video_id, run="a", reviewer="ann")
+        return assigning.open_following(context, batches, reviews, None, place, clicked_by())
 
     assert shown(follow("v0")) == (HOSTILE, "a")
     assert shown(follow("v2")) == (HOSTILE, "a")  # it was left out

@@ -107,7 +107,7 @@ def test_stop_ends_the_process(there: AppContext, spaces: FakeSpaces, monkeypatc
     next(going)
     live.is_cancelled = True
     assert list(going) == []
-    assert handlers.show_stopped(there, live).run.status.value.startswith("Stopped at ")
+    assert handlers.show_stopped(there, live).status.value.startswith("Stopped at ")
     with pytest.raises(ProcessLookupError):
         os.kill(spaces.pids[0], 0)
 

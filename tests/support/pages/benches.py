@@ -12,7 +12,7 @@ from stepscope.app.core.job_queue import JobQueue
 from stepscope.app.core.videos import Clip, read_bundled_videos
 from stepscope.app.page import build_page
 from stepscope.app.player import streaming, uploads
-from stepscope.app.player.views import Buttons, ClipView, PlayerView, RunView
+from stepscope.app.player.views import PlayerView
 from stepscope.app.review_store.store import ReviewStore
 from stepscope.app.window.context import AppContext, ReviewContext
 from stepscope.app.window.live_run import LiveRun
@@ -40,11 +40,6 @@ def make_page(context: AppContext, *, runs: Path, store: ReviewStore) -> gr.Bloc
     return build_page(context, batches, ReviewContext(store=store, splits={}))
 
 
-def views(page: PlayerView) -> tuple[ClipView, RunView, Buttons]:
-    """Return the views of a video that was opened."""
-    return page.clip, page.run, page.buttons
-
-
 def open_upload(context: AppContext, path: Path, *, before: Clip | None = None) -> PlayerView:
     """Check an upload, which must be accepted, and return the resulting views."""
     accepted = uploads.check_upload(context, before, str(path)).accepted
@@ -59,7 +54,7 @@ def run_through(context: AppContext, clip: Clip | None, **changes: Any) -> LiveR
     return live
 
 
-def run_views(context: AppContext, clip: Clip | None, live: LiveRun | None, **changes: Any) -> Iterator[RunView]:
+def run_views(context: AppContext, clip: Clip | None, live: LiveRun | None, **changes: Any) -> Iterator[PlayerView]:
     boxes = {
         "goal": "build the toy truck",
         "steps": "S1: attach the wheel\nS2: put on the roof\nS3: load the block",

@@ -11,7 +11,7 @@ import pytest
 from stepscope.app.batch import compare as comparing
 from stepscope.app.core.batch_context import BatchContext
 from stepscope.app.player import opening
-from stepscope.app.player.views import RunView
+from stepscope.app.player.views import PlayerView
 from stepscope.app.window.context import AppContext
 from stepscope.engine.dialogue import initial_state
 from stepscope.engine.records import FrameOutput, frame_at
@@ -57,12 +57,12 @@ def batches(demo_manifest: Path, tiny_folder: Path, tmp_path: Path) -> BatchCont
     return batches
 
 
-def open_run(context: AppContext, batches: BatchContext, name: str) -> RunView:
+def open_run(context: AppContext, batches: BatchContext, name: str) -> PlayerView:
     event: Any = SimpleNamespace(row_value=["v0"])
-    return opening.open_video(context, batches, None, name, event).run
+    return opening.open_video(context, batches, None, name, event)
 
 
-def failures(view: RunView) -> list[str]:
+def failures(view: PlayerView) -> list[str]:
     return [failure["kind"] for failure in json.loads(view.player)["failures"]]
 
 

@@ -22,15 +22,15 @@ TASK = {"goal": "build", "steps": "S1: attach the wheel", "user_turns": ""}
 
 @pytest.fixture
 def clip(context: AppContext) -> Clip:
-    found = open_upload(context, context.bundled_videos.clips[0].path).clip.clip
-    assert found is not None
+    found = open_upload(context, context.bundled_videos.clips[0].path).clip
+    assert isinstance(found, Clip)
     return found
 
 
 @pytest.fixture
 def sample(context: AppContext) -> Sample:
     found = context.bundled_videos.clips[0].sample
-    assert found is not None
+    assert isinstance(found, Clip)
     return found
 
 
@@ -40,18 +40,18 @@ def queue(context: AppContext, clip: Clip, **changes: str) -> PlayerView:
 
 def test_an_upload_is_not_run_without_its_task(context: AppContext, clip: Clip, sample: Sample) -> None:
     boxes = {"goal": "", "steps": ""}
-    assert "needs a goal and its steps, one per line; enter them" in queue(context, clip, **boxes).run.status.value
-    assert queue(context, clip).run.status.value.startswith("Waiting to start")
+    assert "needs a goal and its steps, one per line; enter them" in queue(context, clip, **boxes).status.value
+    assert queue(context, clip).status.value.startswith("Waiting to start")
     bare = replace(clip, sample=replace(sample, goal="", steps=()))
-    assert queue(context, bare, **boxes).run.status.value.startswith("Waiting to start"), "its reference has none"
-    assert queue(context, context.bundled_videos.clips[0], **boxes).run.status.value.startswith("Waiting to start")
+    assert queue(context, bare, **boxes).status.value.startswith("Waiting to start"), "its reference has none"
+    assert queue(context, context.bundled_videos.clips[0], **boxes).status.value.startswith("Waiting to start")
 
 
 def give_reference(context: AppContext, live: LiveRun, clip: Clip, path: Path, sample: Sample) -> tuple[Any, Any]:
     """Give the upload of a run a reference; return the view and the data of the player."""
     write_samples(path, [sample], file_format="manifest")
     view = handlers.set_reference(context, live, clip, str(path))
-    return view, json.loads(view.run.player)
+    return view, json.loads(view.player)
 
 
 def test_a_reference_after_a_run_scores_it(context: AppContext, clip: Clip, sample: Sample, tmp_path: Path) -> None:
@@ -64,12 +64,12 @@ def test_a_reference_after_a_run_scores_it(context: AppContext, clip: Clip, samp
     view, data = give_reference(context, live, clip, tmp_path / "own.json", sample)
     assert (data["run"], data["is_judged"], data["landing"]["is_from_start"]) == (before["run"], True, True)
     assert data["failures"]
-    assert view.run.scores
-    assert view.run.status.value.endswith("of own.json. The run is scored by it.")
-    now = view.buttons.live
+    assert view.scores
+    assert view.status.value.endswith("of own.json. The run is scored by it.")
+    now = view.live
     assert (now.run.outputs, now.recording is not None) == (live.run.outputs, True), "thresholds can still be changed"
-    removed = handlers.set_reference(context, now, view.clip.clip, None)
-    assert (removed.run.scores, len(removed.buttons.live.run.outputs)) == ("", len(live.run.outputs))
+    removed = handlers.set_reference(context, now, view.clip, None)
+    assert (removed.scores, len(removed.live.run.outputs)) == ("", len(live.run.outputs))
 
 
 def test_a_reference_with_other_steps_keeps_the_run_unscored(
@@ -81,8 +81,8 @@ def test_a_reference_with_other_steps_keeps_the_run_unscored(
     for number, other in enumerate((sample, fast)):
         view, data = give_reference(context, live, clip, tmp_path / f"{number}.json", other)
         assert data["run"] == json.loads(ended.player)["run"]
-        assert (data["is_judged"], view.run.scores, view.clip.steps.count("S")) == (False, "", len(other.steps))
-        assert "does not score the run shown" in view.run.status.value
+        assert (data["is_judged"], view.scores, view.steps.count("S")) == (False, "", len(other.steps))
+        assert "does not score the run shown" in view.status.value
 
 
 def test_a_reference_keeps_the_typed_task_where_it_has_none(
@@ -96,10 +96,10 @@ def test_a_reference_keeps_the_typed_task_where_it_has_none(
     spoken = tuple(turn for turn in sample.turns if turn.role == "assistant")
     bare = replace(sample, goal="", steps=(), turns=spoken)
     view = give(clip, bare, *typed)
-    assert [view.clip.goal, view.clip.steps] == [gr.skip()] * 2
-    assert view.run.status.value.endswith("of own.json. Press Run.")
+    assert [view.goal, view.steps] == [gr.skip()] * 2
+    assert view.status.value.endswith("of own.json. Press Run.")
     *_, ended = run_views(
-        context, view.clip.clip, LiveRun(), goal=typed[0], steps=typed[1], speak_threshold=0.0, update_threshold=0.0
+        context, view.clip, LiveRun(), goal=typed[0], steps=typed[1], speak_threshold=0.0, update_threshold=0.0
     )
     assert ended.scores, "a reference without steps scores the rest"
     data = json.loads(ended.player)
@@ -107,7 +107,7 @@ def test_a_reference_keeps_the_typed_task_where_it_has_none(
     failed = [failure["turn"] for failure in data["failures"] if failure["turn"] is not None]
     assert {data["turns"][turn]["role"] for turn in failed} == {"assistant"}, "updates and states are not scored"
     view = give(clip, sample, *typed)
-    assert (view.clip.goal, view.clip.steps.count("S")) == (sample.goal, len(sample.steps))
-    assert view.run.status.value.endswith("of own.json. It replaces the typed goal and steps. Press Run.")
-    view = give(view.clip.clip, bare, view.clip.goal, view.clip.steps, "")
-    assert (view.clip.goal, view.clip.steps) == ("", ""), "they were those of the other reference"
+    assert (view.goal, view.steps.count("S")) == (sample.goal, len(sample.steps))
+    assert view.status.value.endswith("of own.json. It replaces the typed goal and steps. Press Run.")
+    view = give(view.clip, bare, view.goal, view.steps, "")
+    assert (view.goal, view.steps) == ("", ""), "they were those of the other reference"

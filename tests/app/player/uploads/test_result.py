@@ -38,8 +38,8 @@ def kettle(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def clip(context: AppContext, kettle: Path) -> Clip:
-    found = open_upload(context, kettle).clip.clip
-    assert found is not None
+    found = open_upload(context, kettle).clip
+    assert isinstance(found, Clip)
     return found
 
 
@@ -48,14 +48,14 @@ def show(context: AppContext, clip: Clip, name: str) -> tuple[PlayerView, dict[s
     check = results.check_result(clip, str(DATA / name))
     assert isinstance(check.checked, CheckedFile)
     view = results.show_result(context, None, clip, check.checked)
-    return view, json.loads(view.run.player)
+    return view, json.loads(view.player)
 
 
 @pytest.mark.parametrize("name", FORMS)
 def test_a_file_opens_with_its_video_and_names_what_it_lacks(context: AppContext, clip: Clip, name: str) -> None:
     view, data = show(context, clip, name)
-    assert FORMS[name] in view.run.status.value
-    assert view.run.status.value.endswith("Add a reference to score it.")
+    assert FORMS[name] in view.status.value
+    assert view.status.value.endswith("Add a reference to score it.")
     assert any("kettle boils" in turn["text"] for turn in data["turns"])
     assert data["is_finished"]
     assert not data["has_reference"]
@@ -69,19 +69,19 @@ def test_a_reference_that_is_added_later_scores_the_results(context: AppContext,
     checked = CheckedFile(path=DATA / "mmduet.jsonl")
     reference = CheckedFile(path=DATA / "gold.json")
     view = results.show_reference(context, LiveRun(), clip, reference, checked)
-    scored = json.loads(view.run.player)
+    scored = json.loads(view.player)
     assert [turn["verdict"] for turn in scored["turns"]] == ["matched"]
     assert [signal["title"] for signal in scored["named"]] == ["informative_score", "relevance_score"]
-    assert isinstance(view.buttons.live, LiveRun)
+    assert isinstance(view.live, LiveRun)
     assert scored["run"] != data["run"], "the user turns of the reference are part of the task"
-    assert isinstance(view.clip.clip, Clip)
-    assert context.recent.find_run(scored["run"], view.clip.clip) is view.buttons.live.run, "a link leads to it"
+    assert isinstance(view.clip, Clip)
+    assert context.recent.find_run(scored["run"], view.clip) is view.live.run, "a link leads to it"
 
 
 def test_removing_the_file_shows_the_video_alone(context: AppContext, clip: Clip) -> None:
     check = results.check_result(clip, None)
     view = results.show_result(context, None, clip, check.checked)
-    assert view.run.status.value == "kettle.mp4, 0:10, without results. Press Run."
+    assert view.status.value == "kettle.mp4, 0:10, without results. Press Run."
     assert results.show_result(context, None, clip, None) == PlayerView(), "another video was opened"
 
 
@@ -110,7 +110,7 @@ def test_of_several_results_that_of_the_upload_is_shown(context: AppContext, cli
     assert len(path.read_text().splitlines()) == 2
     check = results.check_result(clip, str(path))
     view = results.show_result(context, None, clip, check.checked)
-    assert [turn["time"] if "time" in turn else turn["frame"] for turn in json.loads(view.run.player)["turns"]] == [10]
+    assert [turn["time"] if "time" in turn else turn["frame"] for turn in json.loads(view.player)["turns"]] == [10]
 
 
 def test_a_rule_gives_a_signal_the_threshold_that_the_file_lacks(context: AppContext, clip: Clip) -> None:
@@ -120,14 +120,12 @@ def test_a_rule_gives_a_signal_the_threshold_that_the_file_lacks(context: AppCon
     assert (plain.signal.value, len(plain.signal.choices)) == ("informative_score", 2)
     check = results.check_result(clip, path, "relevance_score", "running-sum", "2,0")
     view = results.show_result(context, None, clip, check.checked)
-    shown = [(one["title"], one["decides"], one["threshold"]) for one in json.loads(view.run.player)["named"]]
+    shown = [(one["title"], one["decides"], one["threshold"]) for one in json.loads(view.player)["named"]]
     assert shown == [("informative_score", None, None), ("relevance_score", "speak", 2.0)]
-    assert json.loads(view.run.player)["named"][1]["policy"]["level"] == "sum"
+    assert json.loads(view.player)["named"][1]["policy"]["level"] == "sum"
     rule = "speak by relevance_score, running-sum, threshold 2.00, given at the import"
-    assert rule in json.loads(view.run.player)["origin"]["summary"]
-    assert (
-        f"hold no updates and states of the steps, latencies, cache lengths. The rule: {rule}." in view.run.status.value
-    )
+    assert rule in json.loads(view.player)["origin"]["summary"]
+    assert f"hold no updates and states of the steps, latencies, cache lengths. The rule: {rule}." in view.status.value
     wrong = results.check_result(clip, path, "mood", "above", "0.5")
     assert "mmduet.jsonl: the results hold no signal 'mood'; choose one of informative" in wrong.problem.value
     wrong = results.check_result(clip, path, "relevance_score", "above", "high")
@@ -143,8 +141,8 @@ def test_damaged_lines_of_other_videos_do_no_harm_and_are_named(
     path.write_text("\n".join([record, "{", '{"question_id": "toast"', record.replace("kettle", "toast")]))
     view, data = show(context, clip, str(path))
     assert data["turns"][0]["text"] == "The kettle boils now."
-    assert "damaged.jsonl, line 2 cannot be read as JSON" in view.run.status.value
-    assert "1 more line of the file cannot be read." in view.run.status.value
+    assert "damaged.jsonl, line 2 cannot be read as JSON" in view.status.value
+    assert "1 more line of the file cannot be read." in view.status.value
     path.write_text("\n".join([record.replace("kettle", "toast"), "{"]))
     assert "line 2 cannot be read" in results.check_result(clip, str(path)).problem.value, "it may be this video's"
 
@@ -153,12 +151,12 @@ def test_a_result_file_keeps_the_typed_task(context: AppContext, clip: Clip) -> 
     check = results.check_result(clip, str(DATA / "mmduet.jsonl"))
     boxes = ("Make tea", "S1: boil the water", "0:01 When does it boil?")
     view = results.show_result(context, None, clip, check.checked, *boxes)
-    assert [view.clip.goal, view.clip.steps, view.clip.user_turns] == [gr.skip()] * 3
-    task = view.buttons.live.run.task
+    assert [view.goal, view.steps, view.user_turns] == [gr.skip()] * 3
+    task = view.live.run.task
     assert (task.goal, [step.name for step in task.steps]) == ("Make tea", ["boil the water"])
     reference = CheckedFile(path=DATA / "gold.json")
-    for first in (clip, view.clip.clip):
+    for first in (clip, view.clip):
         view = results.show_reference(context, None, first, reference, check.checked, *boxes)
-        assert [view.clip.goal, view.clip.steps] == [gr.skip()] * 2, "the reference has none"
-    view = results.show_result(context, None, view.clip.clip, check.checked, *boxes)
-    assert [view.clip.goal, view.clip.steps] == [gr.skip()] * 2
+        assert [view.goal, view.steps] == [gr.skip()] * 2, "the reference has none"
+    view = results.show_result(context, None, view.clip, check.checked, *boxes)
+    assert [view.goal, view.steps] == [gr.skip()] * 2

@@ -89,7 +89,7 @@ def show_branch(window: ChatWindow | None, index: object) -> Updates:
 def stop(window: ChatWindow | None) -> None:
     """Stop the answer of this window only."""
     if window is not None:
-        window.turn.stop()
+        window.request.stop()
 
 
 def clear(window: ChatWindow | None) -> Updates:
@@ -141,9 +141,9 @@ async def _answer(
             elif pace.is_due():
                 yield Updates(status=step)
     assert prompt is not None
-    window.turn.start(context.config.max_new_tokens)
+    window.request.start(context.config.max_new_tokens)
     display = AnswerDisplay(window, began)
-    async with aclosing(context.chat_service.answer(prompt, window.turn)) as events:
+    async with aclosing(context.chat_service.answer(prompt, window.request)) as events:
         async for event in events:
             if (view := display.show(event)) is not None:
                 yield view

@@ -87,13 +87,13 @@ class AnswerDisplay:
     def _end(self, end: AnswerEnd) -> Updates:
         window = self._window
         window.branches, window.is_waiting = window.branches.answered(end.text), False
-        kind = "Stopped" if window.turn.is_stopped else "Answered"  # not at the maximum length
+        kind = "Stopped" if window.request.is_stopped else "Answered"  # not at the maximum length
         place = "" if window.time_s is None else f" at {format_clock(window.time_s, digits=1)}"
         return show_window(window, f"{kind}{place}: {self._reuse}{self._describe_times()}.", is_running=False)
 
     def _describe_times(self) -> str:
         """Return the time to the first token, and the wait before it."""
-        timing = self._window.turn.timing
+        timing = self._window.request.timing
         if timing is None:
             return ""
         first = f", first token after {1000 * timing.first_s:.0f} ms"

@@ -107,10 +107,10 @@ def make_agreement_panel(
     live = in_player.view.buttons.live
     open_event = with_query(handlers.open_event, context, batches, reviews)
 
-    def open_row(request: gr.Request, live: Any, query: Any, unsettled: Any, event: gr.SelectData) -> OpenedHit:
+    def open_row(request: gr.Request, live: Any, query: Any, unsettled: Any, event: gr.SelectData) -> Any:
         return open_event(request, live, query, unsettled, handlers.find_row(unsettled, event))
 
-    def step(request: gr.Request, live: Any, query: Any, listed: Any, at: int, event: gr.EventData) -> OpenedHit:
+    def step(request: gr.Request, live: Any, query: Any, listed: Any, at: int, event: gr.EventData) -> Any:
         return open_event(request, live, query, listed, at + opening.read_step(event))
 
     with make_tab("Agreement"):

@@ -26,7 +26,7 @@ Judge = Callable[[Sequence[FrameOutput]], JudgedVideo]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Correction:
+class CorrectedFrame:
     """One root: a frame whose turn was replaced by that of the reference."""
 
     frame: int
@@ -47,7 +47,7 @@ class Chain:
     """Of the run."""
     num_failures: tuple[int, ...]
     """Of the run, and after each correction; the last one is 0."""
-    corrections: tuple[Correction, ...]
+    corrections: tuple[CorrectedFrame, ...]
     num_tokens: int
     """Tokens that were fed for it; see ``PassCounts``."""
 
@@ -57,7 +57,7 @@ def correct(recording: Recording, sample: Sample, judge: Judge) -> Generator[str
 
     Raises ``ValueError`` if a correction does not remove the failures of its frame: the reference contradicts itself.
     """
-    reference, corrections, num_tokens = list_reference_turns(sample), list[Correction](), 0
+    reference, corrections, num_tokens = list_reference_turns(sample), list[CorrectedFrame](), 0
     failures = judge(recording.outputs).failures
     first, counts = failures, [len(failures)]
     while failures:
@@ -78,7 +78,7 @@ def correct(recording: Recording, sample: Sample, judge: Judge) -> Generator[str
         here = tuple(failure for failure in failures if find_anchor(failure, sample) == frame)
         vanished = (failure for failure in failures if failure not in here and identify(failure) not in known)
         corrections.append(
-            Correction(frame=frame, kept=kept, corrected=change, failures=here, vanished=tuple(vanished))
+            CorrectedFrame(frame=frame, kept=kept, corrected=change, failures=here, vanished=tuple(vanished))
         )
         failures = remaining
         counts.append(len(failures))

@@ -17,7 +17,7 @@ import httpx
 
 from stepscope.engine.errors import EngineError
 from stepscope.engine.io.files import load_json, replace_surrogates, to_json
-from stepscope.eval.served.answers import Completion, Failure, read_response
+from stepscope.eval.served.answers import Completion, NoAnswer, read_response
 
 KEY_VARIABLES: Final = ("STEPSCOPE_API_KEY", "OPENAI_API_KEY")
 """Environment variables of the key, in order of preference."""
@@ -301,7 +301,7 @@ class ChatClient:
                 self.sleep(wait_s)
         raise ServedModelError(self._explain(problem, body))
 
-    def _read(self, response: httpx.Response, *, has_tools: bool) -> Completion | Failure:
+    def _read(self, response: httpx.Response, *, has_tools: bool) -> Completion | NoAnswer:
         """Return the answer of a response without the key. Raises ``NoAnswerError`` for one that is no JSON."""
         try:
             payload = load_json(response.content.decode())
@@ -310,7 +310,7 @@ class ChatClient:
             cure = "switch off its streaming" if is_stream else "check that its address ends in /v1"
             raise NoAnswerError(f"the endpoint answers with no JSON; {cure}: {hide_key(response.text)}") from error
         answer = read_response(payload, is_opened_by_prompt=self._is_opened_by_prompt, has_tools=has_tools)
-        if isinstance(answer, Failure):
+        if isinstance(answer, NoAnswer):
             return answer
         self._is_opened_by_prompt |= answer.is_opened_by_prompt
         return clean_answer(answer)

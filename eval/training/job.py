@@ -46,7 +46,7 @@ _NOT_COMPARED = frozenset(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
+class TrainingOutcome:
     """The checkpoint of a finished run."""
 
     step: int
@@ -184,7 +184,7 @@ class TrainingJob:
         )
         yield from self._session.run(self._batches)
 
-    def finish(self) -> Outcome:
+    def finish(self) -> TrainingOutcome:
         """Score the best checkpoint, write the model card, and return the scores of its choice."""
         assert self._session is not None
         log, options = self._session.log, self.options
@@ -214,7 +214,7 @@ class TrainingJob:
             scores=scores,
         )
         score = log.best_score if self._validator is not None else math.nan
-        return Outcome(step=log.best_step, score=score, start_score=log.rows[0]["score"])
+        return TrainingOutcome(step=log.best_step, score=score, start_score=log.rows[0]["score"])
 
     def _load_data(self, progress: Callable[[Sequence[Sample]], Iterable[Sample]]) -> None:
         options = self.options

@@ -23,7 +23,7 @@ FOCUSED_JS = f"""(split, run, who, blind) => {{{_KEPT_JS}
     const seen = document.querySelector('#player .ss')?.focused?.();
     return [split, run, ...known, seen?.split ?? '', seen?.run ?? ''];
 }}"""
-"""Script: read them, and the split and run in focus, as inputs."""
+"""Script: the inputs are the chosen split and run, that name and mode, and the split and run in the page's head."""
 CHOOSE_JS = "(run) => { document.querySelector('#player .ss')?.chooseRun?.(run); }"
 """Script: the chosen run is in focus."""
 REMEMBER = """(value) => {{

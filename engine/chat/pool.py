@@ -106,11 +106,9 @@ class Ticket(Generic[W]):
             return free_at[0]
 
     def __enter__(self) -> Self:
-        """Return the ticket."""
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Close the ticket."""
         self.close()
 
     def close(self) -> None:

@@ -88,11 +88,9 @@ class Lease(Generic[C]):
         self._store._commit(self._entry, tuple(pieces))
 
     def __enter__(self) -> Self:
-        """Return the lease."""
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Close the lease."""
         self.close()
 
     def close(self) -> None:

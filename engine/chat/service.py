@@ -53,8 +53,6 @@ class QueuePlace:
 class Leased:
     """A worker was leased to the question."""
 
-    worker_name: str
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnswerTiming:
@@ -146,7 +144,7 @@ class ChatService(Generic[W]):
                     await asyncio.wait_for(changed.wait(), PLACE_INTERVAL_S)
                 changed.clear()
             leased_at = time.perf_counter()
-            yield Leased(worker_name=worker.name)
+            yield Leased()
             events = iterate_in_thread(self._threads, lambda: _answer(ticket, worker, prompt, request))
             is_handed_over = True  # the thread closes the ticket at its end
             async with aclosing(events):

@@ -81,6 +81,15 @@ class Endpoint:
         return urlsplit(self.url).scheme in _STREAMS
 
 
+def make_endpoint(options: Any) -> Endpoint:
+    """Return the endpoint of a command's options. Raises ``ValueError`` for a WebSocket."""
+    limits = {"timeout_s": options.timeout_s, "num_retries": options.retries}
+    endpoint = Endpoint(url=options.endpoint, model=options.model, **limits)
+    if endpoint.is_stream:
+        raise ValueError(f"--endpoint must be an http:// or https:// address; got {options.endpoint}")
+    return endpoint
+
+
 def _check_url(url: str) -> None:
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https", *_STREAMS) or not parts.hostname:
@@ -220,17 +229,14 @@ class ChatClient:
     _runner: asyncio.Runner = field(init=False)
 
     def __post_init__(self) -> None:
-        """Make the pool of connections."""
         self._pace = RequestPace(self.endpoint.requests_per_minute, sleep=self.sleep, clock=self.clock)
         self._http = httpx.AsyncClient(timeout=self.endpoint.timeout_s)
         self._runner = asyncio.Runner()
 
     def __enter__(self) -> Self:
-        """Return the client."""
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Close its connections."""
         with self._runner as runner:
             runner.run(self._http.aclose())
 

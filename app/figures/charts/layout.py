@@ -163,10 +163,10 @@ def log_axis(values: Iterable[float]) -> dict[str, Any]:
     return {"type": "log", "tickvals": ticks, "ticktext": [f"{tick:,.12g}" for tick in ticks]}
 
 
-def reference_line(theme: Theme, *, x: Sequence[float], y: Sequence[float]) -> go.Scatter:
-    """Return a thin dotted line to compare with."""
+def diagonal(theme: Theme) -> go.Scatter:
+    """Return a thin dotted line from (0, 0) to (1, 1), to compare with."""
     line = {"color": colours(theme)["reference"], "dash": "dot", "width": 1}
-    return go.Scatter(x=x, y=y, mode="lines", line=line, hoverinfo="skip", showlegend=False)
+    return go.Scatter(x=[0, 1], y=[0, 1], mode="lines", line=line, hoverinfo="skip", showlegend=False)
 
 
 def bar_marker(theme: Theme, colour: str, pattern: str = "") -> dict[str, Any]:

@@ -14,12 +14,7 @@ from typing import Final
 from torch import Tensor
 
 from stepscope.app.chat.window import ChatWindow
-from stepscope.app.core.pictures import (
-    MAX_PICTURE_BYTES,
-    check_num_pictures,
-    check_pictures,
-    encode_pictures,
-)
+from stepscope.app.core.pictures import MAX_PICTURE_BYTES, check_num_pictures, check_pictures, encode_pictures
 from stepscope.app.core.plan import StreamPlan, read_features
 from stepscope.app.core.run import Run
 from stepscope.app.formatting import format_clock

@@ -144,10 +144,7 @@ def _list_new_corrections(
 
 
 def _would_change(
-    correction: Correction,
-    before: Sequence[Correction],
-    sample: Sample,
-    turns: Mapping[_RoleAndTime, list[Turn]],
+    correction: Correction, before: Sequence[Correction], sample: Sample, turns: Mapping[_RoleAndTime, list[Turn]]
 ) -> bool:
     """Return whether a correction that was made before changes the reference again, since others followed it."""
     part = replace(sample, turns=tuple(turns[correction.turn.key[:2]]))

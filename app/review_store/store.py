@@ -148,12 +148,7 @@ class ReviewStore:
         return StoredActions(actions=known, unreadable=found.unreadable)
 
     def scan(
-        self,
-        *,
-        video_id: str | None = None,
-        after: int = 0,
-        kinds: Sequence[ActionKind] = (),
-        only: str | None = None,
+        self, *, video_id: str | None = None, after: int = 0, kinds: Sequence[ActionKind] = (), only: str | None = None
     ) -> StoredActions:
         """Read the actions of one video or of all, with numbers above ``after``, in the order of their numbers.
 

@@ -15,13 +15,7 @@ from stepscope.app.player.opening import InPlayer, OpenedHit
 from stepscope.app.reviews import assigning, handlers
 from stepscope.app.reviews.assigning import ALL_VIDEOS, QUEUE_HEADERS, WORKLOAD_HEADERS, WORKLOAD_HELP
 from stepscope.app.reviews.handlers import NO_RUN_CHOICE, NOT_EXPORTED, OMIT_LABEL, list_splits
-from stepscope.app.reviews.query import (
-    ALLOW_DELETIONS,
-    NO_RUN,
-    REVIEW_EXPORTS,
-    SPLIT_EXPORTS,
-    ReviewQuery,
-)
+from stepscope.app.reviews.query import ALLOW_DELETIONS, NO_RUN, REVIEW_EXPORTS, SPLIT_EXPORTS, ReviewQuery
 from stepscope.app.reviews.summary import COLUMN_HELP, SETTLE_HEADERS, VIDEO_HEADERS
 from stepscope.app.server.identity import needs_login
 from stepscope.app.templates import render_note
@@ -63,11 +57,7 @@ def make_setup_panel(reviews: ReviewContext) -> tuple[ReviewQuery, Any]:
             elem_id="reviewed_run",
         )
         typed = gr.Textbox(
-            label="Reviewer",
-            placeholder="your name",
-            interactive=not needs_login(),
-            max_lines=1,
-            elem_id="reviewer",
+            label="Reviewer", placeholder="your name", interactive=not needs_login(), max_lines=1, elem_id="reviewer"
         )
         if needs_login():
             gr.LoginButton()

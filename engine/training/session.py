@@ -234,11 +234,7 @@ class Session(Generic[B]):
         if not self._processes.is_main:
             return
         tensors, values = self._trainer.state()
-        content = {
-            "settings": self._settings,
-            "trainer": values,
-            "log": asdict(self.log),
-        }
+        content = {"settings": self._settings, "trainer": values, "log": asdict(self.log)}
         with self._writing():
             write_tensors(self._path, tensors, {_KEY: json.dumps(content)})
         self._write_log()

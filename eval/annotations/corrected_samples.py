@@ -124,9 +124,7 @@ def apply_corrections(
     is_changed = bool(deleted) or any(turn.reviewers for turn in turns)
     return CorrectedSample(
         sample=replace(
-            sample,
-            turns=tuple(result.turn for result in turns),
-            has_reference=sample.has_reference or is_changed,
+            sample, turns=tuple(result.turn for result in turns), has_reference=sample.has_reference or is_changed
         ),
         turns=turns,
         deleted=deleted,

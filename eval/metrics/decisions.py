@@ -220,10 +220,7 @@ def count_role(sample: Sample, role: str, probs: Sequence[float], decided: Seque
     num_silent = max(0, sample.num_frames - len(decided))
     frames = [frame for frame in reference_frames(sample, role) if frame < len(decided) + num_silent]
     return count_decisions(
-        [*probs, *[math.nan] * num_silent],
-        [*decided, *[False] * num_silent],
-        expected_frames=frames,
-        fps=sample.fps,
+        [*probs, *[math.nan] * num_silent], [*decided, *[False] * num_silent], expected_frames=frames, fps=sample.fps
     )
 
 

@@ -57,10 +57,7 @@ class Served:
         missing = "vLLM-Omni's stream has no logprobs" if self.endpoint.is_stream else "the server gives no logprobs"
         speak = partial(SignalSpec, decides="speak", threshold=self.config.speak_threshold, missing=missing)
         update = partial(SignalSpec, decides="update", threshold=self.config.update_threshold, missing=missing)
-        asked = (
-            speak(name=YES_SPEAK, label="P(yes) to speak"),
-            update(name=YES_UPDATE, label="P(yes) of steps"),
-        )
+        asked = (speak(name=YES_SPEAK, label="P(yes) to speak"), update(name=YES_UPDATE, label="P(yes) of steps"))
         return (speak(name=NOT_SILENT, label="1 - P(silence)"), *(asked if self.has_questions else ()))
 
 

@@ -105,10 +105,7 @@ class TrainingJob:
             states=list_states(self._stream.policy, self._stream.states) or None,
         )
         self._adaptation = prepare(
-            self._checkpoint,
-            options.method,
-            rank=options.lora_rank,
-            silent_token=options.silent_token,
+            self._checkpoint, options.method, rank=options.lora_rank, silent_token=options.silent_token
         )
         if options.decisions != "heads":
             self._adaptation = replace(self._adaptation, decision_policy=self._stream.decision_policy)

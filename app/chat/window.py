@@ -85,6 +85,7 @@ class Branches:
 
     def _without_shown(self, index: int) -> "Branches":
         """Drop the shown branch, and show the one at ``index``."""
+        # Without it, the branches after it are one place nearer.
         rest = self.branches[: self.shown_index] + self.branches[self.shown_index + 1 :]
         return Branches(branches=rest, shown_index=index - (index > self.shown_index))
 

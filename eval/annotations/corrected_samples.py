@@ -139,6 +139,7 @@ def apply_corrections(
 
 def _status(of_turns: Sequence[CorrectionStatus]) -> CorrectionStatus:
     """Combine the statuses of one correction at each of its turns: a boundary moves several turns."""
+    # ``CorrectionStatus`` lists them by rank: a conflict at one turn outweighs an effect at another.
     return min(of_turns, key=get_args(CorrectionStatus).index, default="does not fit")
 
 

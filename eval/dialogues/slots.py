@@ -95,6 +95,7 @@ def follow_updates(sample: Sample) -> Course:
         if turn.role == "update" and (update := parse_update(turn.text)) is not None
     ]
     state = initial_state(sample.steps, sample.initial_state)
+    # -1 is before the first frame, inf is never.
     begun_at = {step_id: math.inf if value == "not_started" else -1.0 for step_id, value in state.items()}
     done_at = {step_id: -1.0 if value == "completed" else math.inf for step_id, value in state.items()}
     causes = dict[str, float]()

@@ -89,6 +89,7 @@ def count_decisions(
     prob, does = np.array(probs, float), np.array(decided, bool)
     expected = np.zeros(len(prob), bool)
     expected[frames] = True
+    # 1e-9: a product such as 0.29 * 100, which is 28.99..., counts as the whole number.
     tolerances = [int(tolerance_s * fps + 1e-9) for tolerance_s in TOLERANCES_S]
     offsets_s = [
         [offset / fps for offset in offsets]

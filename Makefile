@@ -10,7 +10,7 @@ ANNOUNCE := printf '%s\n' 'Installing Python packages from PyPI into .venv, once
 	'This takes some minutes, most of them for torch. If it is stopped, make continues with the files that pip has kept.'
 # what a start imports, also where PYTHONDONTWRITEBYTECODE is set and each start would compile it again
 COMPILE := env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -c \
-	'import stepscope.eval.cli.run_command; import stepscope.app.cli.serve as page; page.load_model("assets/checkpoint")'
+	'import stepscope.eval.cli.run_command, stepscope.app.cli.serve; from stepscope import load_model; load_model("assets/checkpoint")'
 .PHONY: demo test check lowest bench checkpoint clean
 
 demo: .venv/.demo

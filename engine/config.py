@@ -99,7 +99,6 @@ class StreamConfig:
     """Whether the assistant must answer each user turn at its frame, regardless of the probability of speaking."""
 
     def __post_init__(self) -> None:
-        """Check the type and range of every setting."""
         for field in fields(self):
             types, description = _TYPES.get(field.type, ((str,), "text"))
             value = getattr(self, field.name)

@@ -11,7 +11,7 @@ from typing import Any, Final
 from urllib.parse import parse_qs
 
 from stepscope.app.agents.moments import Moment
-from stepscope.app.agents.table import Reply, call_tool, list_tools
+from stepscope.app.agents.table import ToolReply, call_tool, list_tools
 from stepscope.app.agents.tools import Tools
 from stepscope.engine.io.files import load_json, to_json
 from stepscope.eval.served.answers import Completion, ToolCall
@@ -98,13 +98,13 @@ def _pack_calls(told: Completion, calls: Sequence[ToolCall]) -> Mapping[str, Any
     return {"role": "assistant", "content": told.text, "tool_calls": packed}
 
 
-def _call(tools: Tools, offered: Mapping[str, object], call: ToolCall) -> Reply:
+def _call(tools: Tools, offered: Mapping[str, object], call: ToolCall) -> ToolReply:
     if call.name not in offered:
-        return Reply(text=f"There is no tool {call.name[:80]!r}.", is_error=True)
+        return ToolReply(text=f"There is no tool {call.name[:80]!r}.", is_error=True)
     try:
         arguments = load_json(call.arguments or "{}")
     except ValueError as error:
-        return Reply(text=f"The arguments are no JSON: {error}.", is_error=True)
+        return ToolReply(text=f"The arguments are no JSON: {error}.", is_error=True)
     return call_tool(tools, call.name, arguments)
 
 

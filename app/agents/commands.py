@@ -19,7 +19,7 @@ from stepscope.app.review_store.store import open_store, read_review
 from stepscope.eval.data.loading import read_split
 from stepscope.eval.dialogues.served import KeptAnswers
 from stepscope.eval.runs.folder import RunFolder
-from stepscope.eval.served.chat import ChatClient, Endpoint
+from stepscope.eval.served.chat import ChatClient, make_endpoint
 
 
 def serve_mcp(options: McpOptions) -> None:
@@ -33,11 +33,7 @@ def review(options: ReviewOptions) -> int:
     """Let a model judge the mistakes of a run, and print its agreement with people; return 1 if one has no verdict."""
     if options.max_mistakes < 1 or options.workers < 1 or not options.model.strip():
         raise ValueError("--max-mistakes and --workers must be at least 1, and --model a name")
-    endpoint = Endpoint(
-        url=options.endpoint, model=options.model, timeout_s=options.timeout_s, num_retries=options.retries
-    )
-    if endpoint.is_stream:
-        raise ValueError(f"--endpoint must be an http:// or https:// address; got {options.endpoint}")
+    endpoint = make_endpoint(options)
     run, name = RunFolder(options.run), check_reviewer(f"{MODEL}{options.model}")
     split = read_split(run.split_path())
     with open_store(check_store_location(options.reviews) if options.reviews else STORE) as store:

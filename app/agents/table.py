@@ -25,7 +25,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reply:
+class ToolReply:
     """The reply to a call: JSON and JPEG pictures, or the sentence of an error."""
 
     text: str
@@ -72,7 +72,7 @@ def list_tools(of: type) -> Mapping[str, Tool]:
     return tools
 
 
-def call_tool(target: Any, name: str, arguments: Any) -> Reply:
+def call_tool(target: Any, name: str, arguments: Any) -> ToolReply:
     """Call a tool of an object by its name; one that writes needs its ``check_may_write``.
 
     Errors with a message for users become the reply.
@@ -86,9 +86,9 @@ def call_tool(target: Any, name: str, arguments: Any) -> Reply:
         return pack_reply(getattr(target, name)(**dict(found.arguments.model_validate(arguments))))
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
-        return Reply(text=as_sentence(f"{'.'.join(map(str, first['loc']))[:80]}: {first['msg']}"), is_error=True)
+        return ToolReply(text=as_sentence(f"{'.'.join(map(str, first['loc']))[:80]}: {first['msg']}"), is_error=True)
     except (EngineError, ValueError, OSError) as error:
-        return Reply(text=as_sentence(error), is_error=True)
+        return ToolReply(text=as_sentence(error), is_error=True)
 
 
 def cut_page(rows: Sequence[Any], page: int, size: int) -> tuple[Sequence[Any], dict[str, int]]:
@@ -99,7 +99,7 @@ def cut_page(rows: Sequence[Any], page: int, size: int) -> tuple[Sequence[Any], 
     return rows[(page - 1) * size : page * size], {"page": page, "pages": number} if number > 1 else {}
 
 
-def pack_reply(result: Mapping[str, Any]) -> Reply:
+def pack_reply(result: Mapping[str, Any]) -> ToolReply:
     """Return a result as JSON without empty values, with numbers of four digits and bounded texts.
 
     Raises ``ValueError`` for one that is too long even with its texts cut short.
@@ -108,7 +108,7 @@ def pack_reply(result: Mapping[str, Any]) -> Reply:
         pictures = list[bytes]()
         text = to_json(replace_surrogates_in(_pack(result, pictures, limit)))
         if len(text) <= MAX_REPLY_CHARS:
-            return Reply(text=text, pictures=tuple(pictures))
+            return ToolReply(text=text, pictures=tuple(pictures))
     raise ValueError(f"the reply has {len(text):,} characters, more than {MAX_REPLY_CHARS:,}; ask for less")
 
 

@@ -37,7 +37,7 @@ from stepscope.app.formatting import as_sentence
 from stepscope.app.server.identity import signed_in
 from stepscope.engine.chat.answering import AnswerDelta, AnswerEnd, AnswerEvent, Prefilled
 from stepscope.engine.chat.pool import PoolStatus, WorkerPool
-from stepscope.engine.chat.service import ChatService, Leased, QueuePlace, Turn
+from stepscope.engine.chat.service import AnswerRequest, ChatService, Leased, QueuePlace
 from stepscope.engine.io.files import replace_surrogates
 from stepscope.engine.model.checkpoint import Checkpoint
 from stepscope.engine.speech.espeak import MAX_CHARS as MAX_SPOKEN_CHARS
@@ -90,7 +90,7 @@ def _is_refused(connection: HTTPConnection) -> bool:
 
 
 @dataclass(slots=True, kw_only=True)
-class _SocketTurn(Turn):
+class _SocketRequest(AnswerRequest):
     """One prompt of a connection, from ``prefill`` to ``done``."""
 
     began: float = field(default_factory=time.perf_counter)
@@ -126,7 +126,7 @@ class ChatSocket:
         self._session_id = str(socket.path_params.get("session_id", ""))
         self._messages: list[Message] = []
         self._num_bytes = 0
-        self._turn: _SocketTurn | None = None
+        self._request: _SocketRequest | None = None
         self._task: asyncio.Task[None] | None = None
 
     async def serve(self) -> None:
@@ -154,23 +154,23 @@ class ChatSocket:
                 await self._socket.close()
 
     def _handle(self, message: Prefill | Generate | Stop, *, num_bytes: int) -> None:
-        is_running = self._turn is not None and not self._turn.is_answered
+        is_running = self._request is not None and not self._request.is_answered
         if isinstance(message, Stop):
-            if self._turn is not None:
-                self._turn.stop()
+            if self._request is not None:
+                self._request.stop()
         elif isinstance(message, Generate):
-            if self._turn is None or not is_running or self._turn.is_started:
+            if self._request is None or not is_running or self._request.is_started:
                 raise ValueError("there is nothing to generate; send prefill first")
-            self._turn.sentences = SentenceBuffer() if message.generate_audio else None
-            self._turn.start(message.max_new_tokens)
+            self._request.sentences = SentenceBuffer() if message.generate_audio else None
+            self._request.start(message.max_new_tokens)
         elif is_running:
             raise ValueError("the last answer is still being written; wait for done, or send stop")
         else:
             self._add_chunk(message.messages, num_bytes)
             if message.is_last_chunk:
                 messages = self._drop_chunks()
-                self._turn = _SocketTurn()
-                self._task = asyncio.create_task(self._answer(self._turn, messages))
+                self._request = _SocketRequest()
+                self._task = asyncio.create_task(self._answer(self._request, messages))
 
     def _add_chunk(self, messages: list[Message], num_bytes: int) -> None:
         """Keep a part of a conversation. Raises ``ValueError`` and drops all parts if they become too large."""
@@ -190,23 +190,23 @@ class ChatSocket:
         return messages
 
     async def _leave(self) -> None:
-        if self._turn is not None:
-            self._turn.leave()
+        if self._request is not None:
+            self._request.leave()
         if self._task is not None and not self._task.done():
             self._task.cancel()
             with suppress(asyncio.CancelledError):
                 await self._task
 
-    async def _answer(self, turn: _SocketTurn, messages: list[Message]) -> None:
+    async def _answer(self, request: _SocketRequest, messages: list[Message]) -> None:
         try:
             loop = asyncio.get_running_loop()
             async with self._encoding:
                 thread = self._encoder if has_pictures(messages) else self._reader  # text waits for no pictures
                 prompt = await loop.run_in_executor(thread, build_prompt, self._checkpoint, messages)
             prompt = replace(prompt, owner=self._owner)
-            sender = _Sender(self._send, turn, self._session_id, len(messages))
+            sender = _Sender(self._send, request, self._session_id, len(messages))
             kind = "queued"
-            async with aclosing(self._service.answer(prompt, turn)) as events:
+            async with aclosing(self._service.answer(prompt, request)) as events:
                 async for event in events:
                     if isinstance(event, QueuePlace):
                         eta = None if event.eta_s is None else round(event.eta_s, 1)
@@ -219,7 +219,7 @@ class ChatSocket:
         except WebSocketDisconnect:  # nobody waits for this task
             pass
         except Exception as error:  # also one of the encoder, such as a full device: the client must not wait for ever
-            turn.is_answered = True
+            request.is_answered = True
             with suppress(WebSocketDisconnect, RuntimeError):
                 await self._send("error", error=as_sentence(error))
 
@@ -230,8 +230,8 @@ class ChatSocket:
 class _Sender:
     """Sends the events of one answer as messages."""
 
-    def __init__(self, send: Any, turn: _SocketTurn, session_id: str, num_messages: int) -> None:
-        self._send, self._turn, self._session_id, self._num_messages = send, turn, session_id, num_messages
+    def __init__(self, send: Any, request: _SocketRequest, session_id: str, num_messages: int) -> None:
+        self._send, self._request, self._session_id, self._num_messages = send, request, session_id, num_messages
         self._prefilled = Prefilled(prompt_tokens=0, cached_tokens=0, prefilled_tokens=0)
         self._num_chunks, self._sent_at = 0, time.perf_counter()
 
@@ -248,19 +248,19 @@ class _Sender:
             )
         elif isinstance(event, AnswerDelta):
             await self._send_chunk(event.text)
-            if self._turn.sentences is not None:
-                await self._speak(self._turn.sentences.push(event.text))
+            if self._request.sentences is not None:
+                await self._speak(self._request.sentences.push(event.text))
         elif isinstance(event, AnswerEnd):
-            if self._turn.sentences is not None and not self._turn.is_stopped:
-                await self._speak(self._turn.sentences.flush())
+            if self._request.sentences is not None and not self._request.is_stopped:
+                await self._speak(self._request.sentences.flush())
             await self._send_chunk("", is_final=True)
-            self._turn.is_answered = True
+            self._request.is_answered = True
             found, num_tokens = self._prefilled, len(event.ids)
             await self._send(
                 "done",
-                elapsed_ms=_ms_since(self._turn.began),
+                elapsed_ms=_ms_since(self._request.began),
                 session_id=replace_surrogates(self._session_id),
-                stopped=self._turn.is_stopped,
+                stopped=self._request.is_stopped,
                 token_stats={
                     "cached_tokens": found.cached_tokens,
                     "input_tokens": found.prefilled_tokens,

@@ -14,12 +14,7 @@ from typing import Final
 from torch import Tensor
 
 from stepscope.app.chat.window import ChatWindow
-from stepscope.app.core.pictures import (
-    MAX_PICTURE_BYTES,
-    check_num_pictures,
-    check_pictures,
-    encode_pictures,
-)
+from stepscope.app.core.pictures import MAX_PICTURE_BYTES, check_num_pictures, check_pictures, encode_pictures
 from stepscope.app.core.plan import StreamPlan, read_features
 from stepscope.app.core.run import Run
 from stepscope.app.formatting import format_clock
@@ -40,7 +35,7 @@ FRAMES_PER_STEP = 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class EncodedClip:
+class EncodedFrames:
     """The frames of a video, encoded."""
 
     names: tuple[str, ...]
@@ -56,12 +51,12 @@ class EncodedClips:
     """Keeps encoded videos up to a budget, and drops the least recently used ones."""
 
     def __init__(self) -> None:
-        self._kept: OrderedDict[object, EncodedClip] = OrderedDict()
+        self._kept: OrderedDict[object, EncodedFrames] = OrderedDict()
         self._lock = Lock()
         self.threads = ThreadPoolExecutor(1, thread_name_prefix="chat-frames")
         """The thread that encodes, so that two windows never encode one video twice."""
 
-    def encode_clip(self, context: AppContext, live: LiveRun, run: Run) -> Generator[str, None, EncodedClip]:
+    def encode_clip(self, context: AppContext, live: LiveRun, run: Run) -> Generator[str, None, EncodedFrames]:
         """Return the frames of a run, from its recording, from memory, or by encoding the video.
 
         Yields a progress message after every ``FRAMES_PER_STEP`` frames.
@@ -90,11 +85,11 @@ class EncodedClips:
         if len(frames) < num_frames:
             raise ValueError(f"the video has only {format_count(len(frames), 'frame')} now; the run has {num_frames}")
         names, features = name_frames(context.checkpoint.model, frames)
-        encoded = EncodedClip(names=names, features=features)
+        encoded = EncodedFrames(names=names, features=features)
         self._keep(key, encoded)
         return encoded
 
-    def _keep(self, key: object, encoded: EncodedClip) -> None:
+    def _keep(self, key: object, encoded: EncodedFrames) -> None:
         with self._lock:
             self._kept[key] = encoded
             self._kept.move_to_end(key)

@@ -19,8 +19,8 @@ from stepscope.engine.model.prompt import schema_text
 
 BUNDLED_NOTE: Final = (
     "Without a video. The bundled model was trained to answer three questions about a task: *What is next?*, "
-    "*Did I do that right?* and *How many steps are left?* All that it knows of the task is the system prompt, left, "
-    "and the pictures. To other questions it writes words without meaning."
+    "*Did I do that right?* and *How many steps are left?* It knows the task only from the system prompt on the "
+    "left, and from the pictures. To other questions it writes words without meaning."
 )
 ADD_QUESTION_JS: Final = "(typed) => ({{files: typed?.files ?? [], text: {text!r}}})"
 """Replaces the text of the question, and keeps its pictures."""

@@ -6,7 +6,7 @@ from typing import Any, Final, NamedTuple
 import gradio as gr
 
 from stepscope.app.chat.window import Branches, ChatWindow
-from stepscope.app.controls.widgets import UPDATE_INTERVAL_S, Pace
+from stepscope.app.controls.widgets import UPDATE_INTERVAL_S, Pace, Updates
 from stepscope.app.formatting import format_clock
 from stepscope.engine.chat.answering import AnswerDelta, AnswerEnd, AnswerEvent, Prefilled, Prefilling
 from stepscope.engine.chat.service import Leased, QueuePlace
@@ -20,30 +20,24 @@ MIN_WAIT_S: Final = 0.1
 class AskView(NamedTuple):
     """The components of a conversation; None for one that the panel or tab does not have."""
 
-    window: Any = gr.skip()
-    chat: Any = gr.skip()
-    branch: Any = gr.skip()
-    question: Any = gr.skip()
-    status: Any = gr.skip()
-    stop: Any = gr.skip()
-    regenerate: Any = gr.skip()
-    promote: Any = gr.skip()
+    window: Any
+    chat: Any
+    branch: Any
+    question: Any
+    status: Any
+    stop: Any
+    regenerate: Any
+    promote: Any
     """The buttons that copy a turn to the reference or the next run."""
 
 
-def show_window(
-    window: ChatWindow, status: str, *, partial: str = "", question: Any = None, is_running: bool
-) -> AskView:
-    """Return the view of a conversation.
-
-    ``partial`` is the running answer so far. ``question`` is the new value of its box; None leaves it as it is.
-    """
+def show_window(window: ChatWindow, status: str, *, partial: str = "", is_running: bool) -> Updates:
+    """Return the view of a conversation; ``partial`` is the running answer so far."""
     has_answer = bool(window.answered) and not is_running
-    return AskView(
+    return Updates(
         window=window,
         chat=window.messages(partial),
         branch=_show_branches(window.branches, is_running=is_running),
-        question=gr.skip() if question is None else question,
         status=status,
         stop=gr.update(interactive=is_running),
         regenerate=gr.update(interactive=has_answer),
@@ -68,14 +62,14 @@ class AnswerDisplay:
         self._text, self._reuse, self._pace = "", "no words yet", Pace(UPDATE_INTERVAL_S)
         self._waited_s = 0.0
 
-    def show(self, event: QueuePlace | Leased | AnswerEvent) -> AskView | None:
+    def show(self, event: QueuePlace | Leased | AnswerEvent) -> Updates | None:
         """Return the view after an event; None to leave it as it is."""
         if isinstance(event, QueuePlace):
-            return AskView(status=_describe_place(event))
+            return Updates(status=_describe_place(event))
         if isinstance(event, Leased):
             self._waited_s = time.perf_counter() - self._began
         elif isinstance(event, Prefilling):
-            return AskView(status=f"Reading the context: {format_count(event.num_tokens, 'token')}.")
+            return Updates(status=f"Reading the context: {format_count(event.num_tokens, 'token')}.")
         elif isinstance(event, Prefilled):
             self._reuse = f"{event.cached_tokens} of {format_count(event.prompt_tokens, 'prompt token')} reused"
         elif isinstance(event, AnswerDelta):
@@ -84,22 +78,22 @@ class AnswerDisplay:
             return self._end(event)
         return None
 
-    def _add(self, text: str) -> AskView | None:
+    def _add(self, text: str) -> Updates | None:
         self._text += text
         if not self._pace.is_due():
             return None
         return show_window(self._window, "Answering.", partial=self._text, is_running=True)
 
-    def _end(self, end: AnswerEnd) -> AskView:
+    def _end(self, end: AnswerEnd) -> Updates:
         window = self._window
         window.branches, window.is_waiting = window.branches.answered(end.text), False
-        kind = "Stopped" if window.turn.is_stopped else "Answered"  # not at the maximum length
+        kind = "Stopped" if window.request.is_stopped else "Answered"  # not at the maximum length
         place = "" if window.time_s is None else f" at {format_clock(window.time_s, digits=1)}"
         return show_window(window, f"{kind}{place}: {self._reuse}{self._describe_times()}.", is_running=False)
 
     def _describe_times(self) -> str:
         """Return the time to the first token, and the wait before it."""
-        timing = self._window.turn.timing
+        timing = self._window.request.timing
         if timing is None:
             return ""
         first = f", first token after {1000 * timing.first_s:.0f} ms"

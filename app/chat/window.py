@@ -8,7 +8,7 @@ from torch import Tensor
 
 from stepscope.app.formatting import format_clock
 from stepscope.engine.chat.prompts import ChatTurn, Conversation
-from stepscope.engine.chat.service import Turn
+from stepscope.engine.chat.service import AnswerRequest
 from stepscope.engine.io.files import replace_surrogates
 
 MAX_BRANCHES: Final = 50
@@ -16,7 +16,7 @@ MAX_BRANCHES: Final = 50
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Branch:
+class ChatBranch:
     """One conversation, and the time in the video of each of its questions."""
 
     conversation: Conversation = field(default_factory=Conversation)
@@ -33,11 +33,11 @@ class Branch:
 class Branches:
     """All branches of a conversation, one of them shown. Immutable: each method returns a new record."""
 
-    branches: tuple[Branch, ...] = (Branch(),)
+    branches: tuple[ChatBranch, ...] = (ChatBranch(),)
     shown_index: int = 0
 
     @property
-    def shown(self) -> Branch:
+    def shown(self) -> ChatBranch:
         """The branch on the page."""
         return self.branches[self.shown_index]
 
@@ -50,7 +50,7 @@ class Branches:
     def ask(self, question: str, *, time_s: float | None, pictures: tuple[str, ...]) -> "Branches":
         """Return the branches with a question appended to the shown one. Raises as ``Conversation.ask``."""
         conversation = self.shown.conversation.ask(question, pictures=pictures)
-        return self._with_shown(Branch(conversation=conversation, times_s=(*self.shown.times_s, time_s)))
+        return self._with_shown(ChatBranch(conversation=conversation, times_s=(*self.shown.times_s, time_s)))
 
     def edit(self, index: int, question: str) -> "Branches":
         """Return the branches with a new one, in which the question at turn ``index`` is replaced.
@@ -58,7 +58,7 @@ class Branches:
         Raises as ``Conversation.edit``.
         """
         conversation = self.shown.conversation.edit(index, question)
-        return self._added(Branch(conversation=conversation, times_s=self.shown.times_s[: index + 1]))
+        return self._added(ChatBranch(conversation=conversation, times_s=self.shown.times_s[: index + 1]))
 
     def regenerate(self) -> "Branches":
         """Return the branches with a new one, in which the last question of the shown one is open again."""
@@ -75,16 +75,17 @@ class Branches:
                 return self._without_shown(index)
         return self._with_shown(branch)
 
-    def _with_shown(self, branch: Branch) -> "Branches":
+    def _with_shown(self, branch: ChatBranch) -> "Branches":
         before, after = self.branches[: self.shown_index], self.branches[self.shown_index + 1 :]
         return replace(self, branches=(*before, branch, *after))
 
-    def _added(self, branch: Branch) -> "Branches":
+    def _added(self, branch: ChatBranch) -> "Branches":
         branches = (*self.branches, branch)[-MAX_BRANCHES:]
         return Branches(branches=branches, shown_index=len(branches) - 1)
 
     def _without_shown(self, index: int) -> "Branches":
         """Drop the shown branch, and show the one at ``index``."""
+        # Without it, the branches after it are one place nearer.
         rest = self.branches[: self.shown_index] + self.branches[self.shown_index + 1 :]
         return Branches(branches=rest, shown_index=index - (index > self.shown_index))
 
@@ -119,7 +120,7 @@ class ChatWindow:
     new: NewQuestion | None = None
     """The waiting question, until its pictures are encoded and the shown branch has it."""
     is_waiting: bool = False
-    turn: Turn = field(default_factory=Turn)
+    request: AnswerRequest = field(default_factory=AnswerRequest)
     """The latest request of an answer, which can be stopped."""
     features: dict[str, Tensor] = field(default_factory=dict)
     files: dict[str, str] = field(default_factory=dict)
@@ -143,7 +144,7 @@ class ChatWindow:
     def begin(self, branches: Branches, new: NewQuestion | None = None) -> None:
         """Wait for the answer to the open question of ``branches``, or to a new one."""
         self.before, self.branches, self.new = self.branches, branches, new
-        self.is_waiting, self.turn = True, Turn()
+        self.is_waiting, self.request = True, AnswerRequest()
 
     def withdraw(self) -> None:
         """Drop the waiting question."""

@@ -62,7 +62,7 @@ from stepscope.engine.chat.worker import WorkerOptions
 from stepscope.engine.cli.options import BUNDLED_RUN
 from stepscope.engine.config import StreamConfig
 from stepscope.engine.config_files import read_config
-from stepscope.engine.loading import load_model
+from stepscope.engine.loading import load_as
 from stepscope.engine.model.checkpoint import Checkpoint
 from stepscope.engine.model.files.bundled import bundled_name
 from stepscope.eval.cli.run_command import make_worker_config
@@ -239,16 +239,8 @@ def _load_context(
 ) -> AppContext:
     """Load the model, the bundled videos, and the workers of questions, which end with ``stack``."""
     gpu = find_gpu()
-    checkpoint = load_model(
-        options.checkpoint,
-        device=options.device if gpu is None else "cuda",
-        heads=options.heads,
-        allow_untrained_heads=options.allow_untrained_heads,
-        graphs="auto" if gpu is None else "off",
-        quantize=options.quantize,
-        frame_pixels=options.frame_pixels,
-        dtype=options.dtype,
-    )
+    placed = {"device": options.device, "graphs": "auto"} if gpu is None else {"device": "cuda", "graphs": "off"}
+    checkpoint = load_as(options, **placed)
     encoder = load_encoder()
     is_bundled = bundled_name(checkpoint.folder) is not None
     return AppContext(

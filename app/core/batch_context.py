@@ -24,7 +24,7 @@ from stepscope.eval.metrics.matched_video import JudgedVideo
 from stepscope.eval.metrics.score import analyze_video
 from stepscope.eval.reports.compare_runs import Comparison, compare_runs
 from stepscope.eval.reports.entries import find_finished
-from stepscope.eval.reports.scoring import ScoreSettings, read_score_settings
+from stepscope.eval.reports.scoring import ScoreSettings, make_video_row, read_score_settings
 from stepscope.eval.reports.search import Marks
 from stepscope.eval.reports.table_files import Row, read_metrics
 from stepscope.eval.runs.folder import OWN_SPLIT, RunFolder, explain_unscored, has_states
@@ -167,11 +167,11 @@ class BatchContext:
         split = self.split_of(self.settings_of(name)) if self.is_recorded(name) else None
         found = [(entry, run.record(entry.video_id)) for entry in split.entries] if split is not None else []
         return [
-            {
-                "video_id": record.video_id,
-                "error": record.error,
-                "warning": "" if record.error else explain_unscored(entry, record) or "no scores yet",
-            }
+            make_video_row(
+                record.video_id,
+                error=record.error,
+                warning="" if record.error else explain_unscored(entry, record) or "no scores yet",
+            )
             for entry, record in found
             if record is not None
         ]

@@ -18,9 +18,9 @@ from stepscope.engine.errors import EngineError
 from stepscope.engine.imports import import_uncollected
 from stepscope.eval.data.samples import Sample, Split
 from stepscope.eval.matching.turns import Encode
-from stepscope.eval.metrics.score import VideoAnalysis, VideoCounts
+from stepscope.eval.metrics.score import VideoAnalysis
 from stepscope.eval.metrics.text import TextScorer
-from stepscope.eval.reports.scoring import ScoreSettings, compute_video_scores, make_analyzer, score_run, write_tables
+from stepscope.eval.reports.scoring import ScoreSettings, make_analyzer, make_video_row, score_run, write_tables
 from stepscope.eval.runs.folder import RunFolder
 from stepscope.eval.runs.imports.import_results import import_into
 from stepscope.eval.runs.imports.system_output import SignalRule
@@ -201,14 +201,13 @@ class JobQueue:
         return True
 
     def _score(self, job: Job, event: "FinishedVideo", sample: Sample) -> None:
-        record = event.record
-        scores = compute_video_scores(VideoCounts())
+        record, counts = event.record, None
         error = record.error
         if not error:
             try:
                 analysis = make_analyzer(RunFolder(job.folder), job.scoring, encode=self.encode)(sample)
                 job.analyses[sample.video_id] = analysis
-                scores = compute_video_scores(analysis.counts)
+                counts = analysis.counts
             except ValueError as problem:
                 error = str(problem)
-        job.rows[sample.video_id] = {"video_id": sample.video_id, "error": error, "warning": record.warning, **scores}
+        job.rows[sample.video_id] = make_video_row(sample.video_id, counts, error=error, warning=record.warning)

@@ -24,7 +24,7 @@ from stepscope.eval.metrics.matched_video import LiveCounts
 from stepscope.eval.metrics.score import VideoAnalysis, analyze_video
 from stepscope.eval.reports.scoring import ScoreSettings
 from stepscope.eval.runs.folder import has_states, read_signal_specs
-from stepscope.eval.runs.provenance import Provenance, TracedVideo, describe_questions, write_traces
+from stepscope.eval.runs.provenance import Provenance, VideoTraces, describe_questions, write_traces
 from stepscope.eval.runs.roots import DiagnosedVideo, RunDiagnosis
 
 MAX_TASK_CHARS: Final = 200_000
@@ -302,7 +302,7 @@ def write_run_file(folder: Path, run: Run, content: str) -> Path:
 def write_content(path: Path, run: Run, content: str) -> None:
     """Write one of ``RUN_FILES`` of a run to a path. Raises ``ValueError`` if ``content`` is unknown."""
     if content == "traces.csv":
-        video = TracedVideo(
+        video = VideoTraces(
             video_id=run.clip.video_id, outputs=run.outputs, run=run.name or run.digest, has_states=run.has_states
         )
         write_traces(path, [video], signals=read_signal_specs(run.settings))

@@ -19,7 +19,7 @@ from xml.etree import ElementTree
 
 from stepscope.app.exports.rows import ReviewedVideo, build_tables
 from stepscope.app.exports.segments import list_step_segments
-from stepscope.app.exports.spans import Span, list_spans, split_lanes, to_ms
+from stepscope.app.exports.spans import TimedText, list_spans, split_lanes, to_ms
 from stepscope.engine.io.files import atomic_write, replace_surrogates
 
 _SIGNS = {code: chr(0x2400 + code) for code in range(32) if chr(code) not in "\t\n"} | {0x7F: "\u2421"}
@@ -31,7 +31,7 @@ ORIGIN_PROPERTIES = ("video_id", "last_action", "prefer", "only")
 
 def write_eaf(path: Path, video: ReviewedVideo, *, at: datetime | None = None) -> None:
     """Write the rows of one video as tiers; ``at`` is the date of the document, by default the current time."""
-    lanes: dict[str, list[Span]] = {}
+    lanes: dict[str, list[TimedText]] = {}
     for track, spans in groupby(list_spans(build_tables([video])), key=lambda span: span.track):
         for lane in split_lanes(spans):
             lanes[_unused_tier_name(escape_control_chars(track), lanes)] = lane
@@ -59,16 +59,16 @@ def write_eaf(path: Path, video: ReviewedVideo, *, at: datetime | None = None) -
         file.write(ElementTree.tostring(document, encoding="utf-8", xml_declaration=True))
 
 
-def _list_step_lanes(video: ReviewedVideo) -> list[list[Span]]:
+def _list_step_lanes(video: ReviewedVideo) -> list[list[TimedText]]:
     """Return the segments of the corrected steps in tiers without overlaps; their ends are not cut."""
-    lanes: list[list[Span]] = []
+    lanes: list[list[TimedText]] = []
     for one in list_step_segments(video):
         start_ms = to_ms(one.start_s - video.start_s)
         end_ms = max(to_ms(one.end_s - video.start_s), start_ms + 1)
         lane = next((lane for lane in lanes if lane[-1].end_ms <= start_ms), None)
         if lane is None:
             lanes.append(lane := [])
-        lane.append(Span(track="steps", start_ms=start_ms, end_ms=end_ms, text=one.label))
+        lane.append(TimedText(track="steps", start_ms=start_ms, end_ms=end_ms, text=one.label))
     return lanes
 
 
@@ -100,7 +100,9 @@ def _add_header(document: ElementTree.Element, video: ReviewedVideo, num_annotat
         ElementTree.SubElement(header, "PROPERTY", NAME=name).text = escape_control_chars(text)
 
 
-def _add_tiers(document: ElementTree.Element, order: ElementTree.Element, lanes: Mapping[str, Sequence[Span]]) -> None:
+def _add_tiers(
+    document: ElementTree.Element, order: ElementTree.Element, lanes: Mapping[str, Sequence[TimedText]]
+) -> None:
     slots: list[tuple[int, str]] = []
     number = 0
     for name, lane in lanes.items():

@@ -18,7 +18,7 @@ from urllib.parse import unquote
 from xml.etree import ElementTree
 
 from stepscope.app.exports.elan import ORIGIN_PROPERTIES, escape_control_chars
-from stepscope.app.exports.spans import TURN_DURATION_MS, Span, split_lanes, to_ms
+from stepscope.app.exports.spans import TURN_DURATION_MS, TimedText, split_lanes, to_ms
 from stepscope.engine.dialogue import parse_update
 from stepscope.engine.io.files import load_json
 from stepscope.engine.io.xml_files import parse_xml
@@ -148,7 +148,7 @@ class _Annotation:
         return self.role == "assistant" and self.end_s is not None and to_ms(self.end_s) > self.start_ms + _INSTANT_MS
 
 
-def _exported_lanes(turns: Sequence[CorrectedTurn]) -> list[list[Span]]:
+def _exported_lanes(turns: Sequence[CorrectedTurn]) -> list[list[TimedText]]:
     """Return the annotations of each tier that ``write_eaf`` wrote for these turns; a text is the index of its turn.
 
     Example: three updates at 3.0 s are in the tiers ``corrected: update``, ``corrected: update (2)`` and
@@ -157,7 +157,7 @@ def _exported_lanes(turns: Sequence[CorrectedTurn]) -> list[list[Span]]:
     spans = []
     for place, turn in enumerate(turns):
         start_ms, end_ms = to_ms(turn.turn.time_s), to_ms(turn.turn.end_s or 0.0)
-        spans.append(Span(track="", start_ms=start_ms, end_ms=max(end_ms, start_ms + 1), text=str(place)))
+        spans.append(TimedText(track="", start_ms=start_ms, end_ms=max(end_ms, start_ms + 1), text=str(place)))
     return split_lanes(spans)
 
 
@@ -237,7 +237,7 @@ def _snap_to_frame(time_s: float, fps: float) -> float:
 
 def _find_changes(
     turns: Sequence[CorrectedTurn],
-    lanes: Sequence[Sequence[Span]],
+    lanes: Sequence[Sequence[TimedText]],
     annotations: Sequence[_Annotation],
     numbers: dict[_TurnKey, int],
     reviewer: str,

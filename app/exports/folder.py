@@ -31,9 +31,10 @@ def gather_videos(
 
     Unfinished videos of the run have no outputs; videos with unreadable outputs have a ``problem``.
 
-    Without a ``run`` no outputs are exported. The reviewers in ``prefer`` win conflicts, best first.
+    Without a ``run`` no outputs are exported. The reviewers in ``prefer`` win conflicts, best first. Raises
+    ``ValueError`` for an invalid ``run.json``.
     """
-    videos, is_stateful = [], _has_known_states(run)
+    videos, is_stateful = [], run is None or run.has_states()
     for sample in samples:
         outputs, problem = read_known_outputs(run, sample)
         video = ReviewedVideo(
@@ -59,14 +60,6 @@ def read_known_outputs(run: RunFolder | None, sample: Sample) -> tuple[tuple[Fra
         return (run.finished_outputs(sample) if run else ()), ""
     except ValueError as error:
         return (), str(error)
-
-
-def _has_known_states(run: RunFolder | None) -> bool:
-    """Return whether the outputs hold states, which those of a run without readable settings do."""
-    try:
-        return run is None or run.has_states()
-    except ValueError:
-        return True
 
 
 def correct_samples(
@@ -151,10 +144,7 @@ def _list_new_corrections(
 
 
 def _would_change(
-    correction: Correction,
-    before: Sequence[Correction],
-    sample: Sample,
-    turns: Mapping[_RoleAndTime, list[Turn]],
+    correction: Correction, before: Sequence[Correction], sample: Sample, turns: Mapping[_RoleAndTime, list[Turn]]
 ) -> bool:
     """Return whether a correction that was made before changes the reference again, since others followed it."""
     part = replace(sample, turns=tuple(turns[correction.turn.key[:2]]))

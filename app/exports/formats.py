@@ -33,57 +33,55 @@ def write_json_tables(path: Path, tables: Tables) -> None:
     write_json(path, asdict(tables))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class ExportFormat:
     """A format of an export."""
 
     label: str
     """Its files, as described in the help of the command line and in the documents."""
-    ending: str = ""
-    """Ending of its files if there is one per video; empty if the format has files for all videos together."""
     write: Callable[[Path, Sequence[ReviewedVideo], str], None]
     """Writes the videos of a split with this name: with ``ending`` one video to a file, else all into a folder."""
+    ending: str = ""
+    """Ending of its files if there is one per video; empty if the format has files for all videos together."""
 
 
 EXPORT_FORMATS: Final[Mapping[str, ExportFormat]] = {
     "csv": ExportFormat(
-        label="one file per table",
-        write=lambda folder, videos, split: write_csv_tables(folder, build_tables(videos)),
+        "one file per table", lambda folder, videos, split: write_csv_tables(folder, build_tables(videos))
     ),
     "json": ExportFormat(
-        label="`review.json`",
-        write=lambda folder, videos, split: write_json_tables(folder / "review.json", build_tables(videos)),
+        "`review.json`", lambda folder, videos, split: write_json_tables(folder / "review.json", build_tables(videos))
     ),
     "webvtt": ExportFormat(
-        label="one caption file per video",
+        "one caption file per video",
+        lambda path, videos, split: write_webvtt(path, build_tables(videos)),
         ending=".vtt",
-        write=lambda path, videos, split: write_webvtt(path, build_tables(videos)),
     ),
     "eaf": ExportFormat(
-        label="one ELAN document per video; edit the tiers `corrected: ...`",
+        "one ELAN document per video; edit the tiers `corrected: ...`",
+        lambda path, videos, split: write_eaf(path, *videos),
         ending=".eaf",
-        write=lambda path, videos, split: write_eaf(path, *videos),
     ),
     "segments": ExportFormat(
-        label="`segments.csv`: start, end and name of each step of the corrected reference",
-        write=lambda folder, videos, split: write_segment_table(folder / "segments.csv", videos),
+        "`segments.csv`: start, end and name of each step of the corrected reference",
+        lambda folder, videos, split: write_segment_table(folder / "segments.csv", videos),
     ),
     "database": ExportFormat(
-        label="`database.json`: the same in the form of ActivityNet and COIN",
-        write=lambda folder, videos, split: write_database(folder / "database.json", videos),
+        "`database.json`: the same in the form of ActivityNet and COIN",
+        lambda folder, videos, split: write_database(folder / "database.json", videos),
     ),
     "via": ExportFormat(
-        label="`via.json`: the same as a project of VIA 3",
-        write=lambda folder, videos, split: write_via(folder / "via.json", videos),
+        "`via.json`: the same as a project of VIA 3",
+        lambda folder, videos, split: write_via(folder / "via.json", videos),
     ),
     "videollm-online": ExportFormat(
-        label="the form of VideoLLM-online's demo, one JSON per video: `video_path`, `frame_fps`, `conversation`",
+        "the form of VideoLLM-online's demo, one JSON per video: `video_path`, `frame_fps`, `conversation`",
+        lambda path, videos, split: write_videollm_online(path, *videos),
         ending=".json",
-        write=lambda path, videos, split: write_videollm_online(path, *videos),
     ),
     "dataset": ExportFormat(
-        label="Parquet files and a card for Hugging Face's `datasets`",
-        write=lambda folder, videos, split: write_dataset(folder, {split: build_tables(videos)}),
+        "Parquet files and a card for Hugging Face's `datasets`",
+        lambda folder, videos, split: write_dataset(folder, {split: build_tables(videos)}),
     ),
 }
 """The formats by the names that the command line and the page offer."""

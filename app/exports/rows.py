@@ -4,7 +4,7 @@ Rows have plain values. Texts are unchanged, except that unpaired surrogates, wh
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import get_args
 
@@ -300,24 +300,15 @@ def _verdicts(video: ReviewedVideo) -> Iterator[VerdictRow]:
         given = {opinion.verdict for opinion in people if opinion.verdict is not None}
         for opinion in found.opinions:
             assert opinion.action is not None  # fold_actions builds every opinion from an action
-            moment = opinion.action.moment
             yield VerdictRow(
                 video_id=replace_surrogates(video.video_id),
-                event_key=event.key,
-                event_kind=event.kind,
-                event_role=event.role,
-                event_time_s=event.time_s,
-                event_text=replace_surrogates(event.text),
+                **{f"event_{name}": getattr(event, name) for name in ("key", "kind", "role", "time_s", "text")},
                 reviewer=opinion.reviewer,
                 verdict=opinion.verdict or "",
-                tags=tuple(replace_surrogates(tag) for tag in opinion.tags),
-                note=replace_surrogates(opinion.note),
+                tags=opinion.tags,
+                note=opinion.note,
                 at=opinion.action.at.isoformat(),
-                run_digest=replace_surrogates(moment.run_digest),
-                model_digest=replace_surrogates(moment.model_digest),
-                speak_threshold=moment.speak_threshold,
-                update_threshold=moment.update_threshold,
-                playhead_s=moment.playhead_s,
+                **asdict(opinion.action.moment),
                 judged_with=opinion.paired_with.get("verdict", ""),
                 final=found.final or ("".join(given) if len(given) == 1 else ""),
             )
@@ -332,11 +323,8 @@ def _corrections(video: ReviewedVideo) -> Iterator[CorrectionRow]:
             video_id=replace_surrogates(video.video_id),
             reviewer=correction.reviewer,
             kind=correction.kind,
-            role=correction.turn.role,
-            time_s=correction.turn.time_s,
-            text=replace_surrogates(correction.turn.text),
-            number=correction.turn.number,
-            new_text=replace_surrogates(correction.text or ""),
+            **asdict(correction.turn),
+            new_text=correction.text or "",
             new_time_s=correction.time_s,
             new_end_s=correction.end_s,
             order=order,

@@ -16,7 +16,7 @@ TURN_DURATION_MS = 2000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Span:
+class TimedText:
     """A text with a start and an end."""
 
     track: str
@@ -26,7 +26,7 @@ class Span:
     text: str
 
 
-def list_spans(tables: Tables) -> tuple[Span, ...]:
+def list_spans(tables: Tables) -> tuple[TimedText, ...]:
     """Return the spans of one video's rows, sorted by track and start."""
     return tuple(sorted(_spans(tables), key=lambda span: (_rank(span.track), span.track, span.start_ms)))
 
@@ -36,13 +36,13 @@ def to_ms(time_s: float) -> int:
     return max(0, round(time_s * 1000))
 
 
-def split_lanes(spans: Iterable[Span]) -> list[list[Span]]:
+def split_lanes(spans: Iterable[TimedText]) -> list[list[TimedText]]:
     """Distribute the spans of one track over the fewest lanes without overlaps, cutting ends where needed.
 
     Spans with different starts share a lane; each is cut at the start of the next. Example: starts 0, 3, 3 with a
     duration of 4 give the lanes [0-3, 3-7] and [3-7].
     """
-    lanes: list[list[Span]] = []
+    lanes: list[list[TimedText]] = []
     for span in sorted(spans, key=lambda span: span.start_ms):
         lane = next((lane for lane in lanes if lane[-1].start_ms < span.start_ms), None)
         if lane is None:
@@ -50,12 +50,12 @@ def split_lanes(spans: Iterable[Span]) -> list[list[Span]]:
             continue
         last = lane[-1]
         end_ms = min(last.end_ms, span.start_ms)
-        lane[-1] = Span(track=last.track, start_ms=last.start_ms, end_ms=end_ms, text=last.text)
+        lane[-1] = TimedText(track=last.track, start_ms=last.start_ms, end_ms=end_ms, text=last.text)
         lane.append(span)
     return lanes
 
 
-def _spans(tables: Tables) -> Iterator[Span]:
+def _spans(tables: Tables) -> Iterator[TimedText]:
     last = max((to_ms(row.end_s) for row in tables.states), default=0)
     for prediction in tables.predictions:
         yield _turn_span(f"model: {prediction.role}", prediction.time_s, prediction.text, last)
@@ -66,7 +66,7 @@ def _spans(tables: Tables) -> Iterator[Span]:
     for state in tables.states:
         start_ms, end_ms = to_ms(state.start_s), to_ms(state.end_s)
         track = f"{state.source} state: {state.step_id}" if state.step_id else f"{state.source} state"
-        yield Span(track=track, start_ms=start_ms, end_ms=max(end_ms, start_ms + 1), text=state.state)
+        yield TimedText(track=track, start_ms=start_ms, end_ms=max(end_ms, start_ms + 1), text=state.state)
     for row in tables.verdicts:
         tags = f" [{', '.join(row.tags)}]" if row.tags else ""
         note = f": {row.note}" if row.note else ""
@@ -74,14 +74,14 @@ def _spans(tables: Tables) -> Iterator[Span]:
         yield _turn_span(f"verdicts: {row.reviewer}", row.event_time_s, text, last)
 
 
-def _turn_span(track: str, time_s: float, text: str, last_ms: int, end_s: float | None = None) -> Span:
+def _turn_span(track: str, time_s: float, text: str, last_ms: int, end_s: float | None = None) -> TimedText:
     start_ms = to_ms(time_s)
     if end_s is not None:
-        return Span(track=track, start_ms=start_ms, end_ms=max(to_ms(end_s), start_ms + 1), text=text)
+        return TimedText(track=track, start_ms=start_ms, end_ms=max(to_ms(end_s), start_ms + 1), text=text)
     end_ms = start_ms + TURN_DURATION_MS
     if start_ms < last_ms:
         end_ms = min(end_ms, last_ms)
-    return Span(track=track, start_ms=start_ms, end_ms=end_ms, text=text)
+    return TimedText(track=track, start_ms=start_ms, end_ms=end_ms, text=text)
 
 
 def _rank(track: str) -> int:

@@ -69,7 +69,7 @@ class Event:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Moment:
+class PageState:
     """The state of the reviewer's page at an action. Raises ``ValueError`` for a field out of range."""
 
     run_digest: str = ""
@@ -113,7 +113,7 @@ class Action:
     """Of ``assign``: the reviewers who have to review the video in this run, instead of the earlier ones."""
     target: str | None = None
     """``action_id`` of the action to undo or redo."""
-    moment: Moment = field(default_factory=Moment)
+    moment: PageState = field(default_factory=PageState)
     action_id: str = field(default_factory=lambda: uuid4().hex)
     """Unique id; an action that is sent twice is stored once."""
     at: datetime = field(default_factory=lambda: datetime.now(UTC))

@@ -65,7 +65,7 @@ def fold_assignments(actions: Iterable[Action], *, run: str | None = None) -> tu
             continue
         key = (action.run, action.video_id)
         if action.kind == "assign":
-            assigned.pop(key, None)
+            assigned.pop(key, None)  # a dict keeps the place of the first one
             assigned[key] = action.assignees
         else:
             done[key][action.reviewer] = None
@@ -165,6 +165,7 @@ def plan_assignments(
     5, 4, 3 for two reviewers give 5 and 4 + 3.
     """
     order = {video_id: sha256(repr((seed, video_id)).encode(errors="surrogatepass")).digest() for video_id in lengths}
+    # Videos that have reviewers already fill up the overlap first, so that few get another one.
     shared = sorted(lengths, key=lambda video_id: (-len(kept.get(video_id, ())), order[video_id]))
     overlap = set(shared[: math.ceil(len(lengths) * overlap_percent / 100)])
     plan = {video_id: list(kept.get(video_id, ())) for video_id in lengths}

@@ -22,7 +22,7 @@ import sqlalchemy as sa
 from sqlalchemy import Connection, Engine, insert, select
 from sqlalchemy.exc import IntegrityError
 
-from stepscope.app.review_store.actions import Action, ActionKind, Moment, from_body, is_program, to_body
+from stepscope.app.review_store.actions import Action, ActionKind, PageState, from_body, is_program, to_body
 from stepscope.app.review_store.database import (
     ACTIONS,
     ADVISORY_LOCK_ID,
@@ -148,12 +148,7 @@ class ReviewStore:
         return StoredActions(actions=known, unreadable=found.unreadable)
 
     def scan(
-        self,
-        *,
-        video_id: str | None = None,
-        after: int = 0,
-        kinds: Sequence[ActionKind] = (),
-        only: str | None = None,
+        self, *, video_id: str | None = None, after: int = 0, kinds: Sequence[ActionKind] = (), only: str | None = None
     ) -> StoredActions:
         """Read the actions of one video or of all, with numbers above ``after``, in the order of their numbers.
 
@@ -324,7 +319,7 @@ def _from_row(row: Any) -> Action:
         return Action(
             **{name: row[name] for name in ("action_id", "reviewer", "video_id", "kind", "number")},
             at=datetime.fromisoformat(row["at"]),
-            moment=Moment(**{field.name: row[field.name] for field in fields(Moment)}),
+            moment=PageState(**{field.name: row[field.name] for field in fields(PageState)}),
             **from_body(json.loads(row["body"])),
         )
     except (TypeError, KeyError, AttributeError, RecursionError) as error:

@@ -3,10 +3,11 @@
 import math
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import gradio as gr
 
+from stepscope.app.controls.widgets import Updates
 from stepscope.app.core.batch_context import BatchContext
 from stepscope.app.core.slices import read_slices, slices_path
 from stepscope.app.formatting import as_sentence
@@ -46,19 +47,7 @@ ALL_VIDEOS: Final = "all videos"
 ALL_REVIEWERS: Final = "all"
 
 
-class QueueView(NamedTuple):
-    """The outputs of the tabs *Queue* and *Assign*."""
-
-    said: Any = gr.skip()
-    videos: Any = gr.skip()
-    following: Any = gr.skip()
-    names: Any = gr.skip()
-    slices: Any = gr.skip()
-    shared: Any = gr.skip()
-    workloads: Any = gr.skip()
-
-
-def show_queue(batches: BatchContext, reviews: ReviewContext, query: ReviewQuery) -> QueueView:
+def show_queue(batches: BatchContext, reviews: ReviewContext, query: ReviewQuery) -> Updates:
     """Show the queue of the reviewer in the chosen run, and what each reviewer has done."""
     try:
         is_blind, review = read_visible_review(reviews, query)
@@ -66,7 +55,7 @@ def show_queue(batches: BatchContext, reviews: ReviewContext, query: ReviewQuery
         assigned = _list_assigned(reviews, samples, query.run)
     except (EngineError, ValueError) as error:
         problem = status_line(as_sentence(error), is_problem=True)
-        return QueueView(said=problem, videos=[], following=gr.Button(interactive=False), shared="", workloads=[])
+        return Updates(said=problem, videos=[], following=gr.Button(interactive=False), shared="", workloads=[])
     name = query.name
     mine = [found for found in assigned if name in found.reviewers]
     num_left = sum(name not in found.done for found in mine)
@@ -85,7 +74,7 @@ def show_queue(batches: BatchContext, reviews: ReviewContext, query: ReviewQuery
         slices += _read_slices(batches, reviews, query)
     except ValueError as error:
         problem = as_sentence(error)
-    return QueueView(
+    return Updates(
         said=status_line(_queue_words(name, mine, num_left, runs)),
         videos=_queue_rows(name, mine, review),
         following=gr.Button(interactive=num_left > 0),
@@ -107,7 +96,7 @@ def assign(
     names: Sequence[str] | None,
     overlap_percent: float | None,
     part: str | None,
-) -> QueueView:
+) -> Updates:
     """Assign the videos of the chosen run, or only those of a slice, and show the new state."""
     try:
         if not query.name:
@@ -125,7 +114,7 @@ def assign(
             by=reviewer_of(query.request, query.typed),
         )
     except (EngineError, ValueError) as error:
-        return QueueView(shared=status_line(as_sentence(error), is_problem=True))
+        return Updates(shared=status_line(as_sentence(error), is_problem=True))
     return show_queue(batches, reviews, query)
 
 

@@ -7,10 +7,11 @@ from collections.abc import Generator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, NamedTuple
+from typing import Any
 
 import gradio as gr
 
+from stepscope.app.controls.widgets import Updates
 from stepscope.app.core.batch_context import BatchContext
 from stepscope.app.formatting import as_sentence
 from stepscope.app.player import opening
@@ -48,31 +49,13 @@ HIDDEN_AGREEMENT = render_note("Agreement is hidden: in blind mode you see and e
 NOT_EXPORTED = "The contents of the file are listed here."
 
 
-class ReviewView(NamedTuple):
-    """The outputs of the tab."""
-
-    status: Any = gr.skip()
-    progress: Any = gr.skip()
-    split: Any = gr.skip()
-    runs: Any = gr.skip()
-    reviewer: Any = gr.skip()
-    blind: Any = gr.skip()
-    videos: Any = gr.skip()
-    agreement: Any = gr.skip()
-    to_settle: Any = gr.skip()
-    unsettled: Any = gr.skip()
-    prefer: Any = gr.skip()
-
-
 def list_splits(reviews: ReviewContext) -> list[tuple[str, str]]:
     """Return the choices of splits; the last one is for uploads, which are in no split."""
     listed = (name for name, split in reviews.splits.items() if reviews.recent.is_split_listed(split.path))
     return [*((name, name) for name in listed), ("uploads: in no split", UNSPLIT)]
 
 
-def enter(
-    batches: BatchContext, reviews: ReviewContext, query: ReviewQuery, split: str = "", run: str = ""
-) -> ReviewView:
+def enter(batches: BatchContext, reviews: ReviewContext, query: ReviewQuery, split: str = "", run: str = "") -> Updates:
     """Show the reviews of the ``split`` and ``run`` in focus, as far as they are known, and choose both."""
     choices = list_splits(reviews)
     found = (name_split(batches, run) if run else "") or split
@@ -81,23 +64,22 @@ def enter(
     view = show(batches, reviews, query)
     chosen = [run for _, run in view.runs.choices if run == query.run] or [NO_RUN]
     splits = gr.Dropdown(choices=choices, value=query.split)
-    return view._replace(split=splits, runs=gr.Dropdown(choices=view.runs.choices, value=chosen[0]))
+    return Updates(view, split=splits, runs=gr.Dropdown(choices=view.runs.choices, value=chosen[0]))
 
 
-def show(batches: BatchContext, reviews: ReviewContext, query: ReviewQuery) -> ReviewView:
+def show(batches: BatchContext, reviews: ReviewContext, query: ReviewQuery) -> Updates:
     """Show the current state of the reviews."""
-    name = signed_in(query.request)
-    view = ReviewView(
-        runs=_run_choices(batches, query), reviewer=gr.skip() if name is None else gr.Textbox(name, interactive=False)
-    )
+    view = Updates(runs=_run_choices(batches, query))
+    if name := signed_in(query.request):
+        view.reviewer = gr.Textbox(name, interactive=False)
     try:
         is_blind, review = read_visible_review(reviews, query)
         found = summarize_query(
-            reviews, query, review, run=find_run(batches, query), judge=batches.make_judge(query.run)
+            reviews, query, review, run=find_run(batches, query), judge=batches.make_judge(query.run or None)
         )
     except (EngineError, ValueError) as error:
         problem = status_line(as_sentence(error), is_problem=True)
-        return view._replace(status=problem, progress="", videos=[], agreement="", to_settle=[], unsettled=())
+        return Updates(view, status=problem, progress="", videos=[], agreement="", to_settle=[], unsettled=())
     unsettled = summary.list_unsettled(found)
     correctors = sorted({found.reviewer for listed in found.review.corrections.values() for found in listed})
     status = _progress_words(query, found, num_to_settle=len(unsettled))
@@ -108,7 +90,8 @@ def show(batches: BatchContext, reviews: ReviewContext, query: ReviewQuery) -> R
         status = f"{status} {as_sentence('; '.join(f'{name}: {problem}' for name, problem in found.problems.items()))}"
     if review.unreadable:
         status = f"{status} {len(review.unreadable)} skipped: {as_sentence(review.unreadable[0])}"
-    return view._replace(
+    return Updates(
+        view,
         status=status_line(status, is_problem=bool(found.problems or review.unreadable)),
         progress=summary.draw_progress(found),
         videos=summary.video_rows(found),
@@ -171,7 +154,7 @@ def export(
     content: str,
     prefer: Sequence[str],
     omit: Sequence[OptionalField],
-) -> Generator[tuple[Any, Any]]:
+) -> Generator[Updates]:
     """Write a zip file, and yield its contents in words and the button that downloads it.
 
     The file is deleted when the generator resumes; by then Gradio has made its own copy.
@@ -192,16 +175,17 @@ def export(
                 omit=tuple(omit),
             )
         except (EngineError, ValueError, OSError) as error:
-            yield status_line(_refusal(error), is_problem=True), forget_export()[1]
+            yield Updates(forget_export(), said=status_line(_refusal(error), is_problem=True))
             return
         label = f"Download {written.path.name}"
         button = gr.DownloadButton(label, value=written.path, interactive=True)
-        yield _export_words(written, review), button
+        yield Updates(said=_export_words(written, review), download=button)
 
 
-def forget_export() -> tuple[Any, Any]:
-    """Remove the file of the last export, which is not that of the changed inputs; return as ``export``."""
-    return status_line(NOT_EXPORTED), gr.DownloadButton("Download", value=None, interactive=False)
+def forget_export() -> Updates:
+    """Remove the file of the last export, which is not that of the changed inputs."""
+    button = gr.DownloadButton("Download", value=None, interactive=False)
+    return Updates(said=status_line(NOT_EXPORTED), download=button)
 
 
 def _refusal(error: Exception) -> str:

@@ -1,27 +1,22 @@
 """The panels of the reviews tab: their layout, and their events."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from dataclasses import replace
 from functools import partial
-from typing import Any, NamedTuple
+from inspect import Parameter, Signature, signature
+from typing import Any
 
 import gradio as gr
 
-from stepscope.app.controls.widgets import AT_ONCE, REVIEW_QUEUE, make_status_line, make_tab, wire
+from stepscope.app.controls.widgets import AT_ONCE, REVIEW_QUEUE, Updates, make_status_line, make_tab, wire
 from stepscope.app.core.batch_context import BatchContext
 from stepscope.app.player.commands import InPlayer, Step
-from stepscope.app.player.views import PlayerView
 from stepscope.app.reviews import assigning, handlers
-from stepscope.app.reviews.assigning import ALL_VIDEOS, QUEUE_HEADERS, WORKLOAD_HEADERS, WORKLOAD_HELP, QueueView
+from stepscope.app.reviews.assigning import ALL_VIDEOS, QUEUE_HEADERS, WORKLOAD_HEADERS, WORKLOAD_HELP
 from stepscope.app.reviews.handlers import NO_RUN_CHOICE, NOT_EXPORTED, OMIT_LABEL, list_splits
-from stepscope.app.reviews.query import (
-    ALLOW_DELETIONS,
-    NO_RUN,
-    REVIEW_EXPORTS,
-    SPLIT_EXPORTS,
-    ReviewQuery,
-)
+from stepscope.app.reviews.query import ALLOW_DELETIONS, NO_RUN, REVIEW_EXPORTS, SPLIT_EXPORTS, ReviewQuery
 from stepscope.app.reviews.summary import COLUMN_HELP, SETTLE_HEADERS, VIDEO_HEADERS
-from stepscope.app.server.identity import needs_login, typed_name
+from stepscope.app.server.identity import needs_login
 from stepscope.app.templates import render_note
 from stepscope.app.window.context import AppContext, ReviewContext
 from stepscope.eval.data.writers import OPTIONAL_FIELDS
@@ -29,37 +24,21 @@ from stepscope.eval.data.writers import OPTIONAL_FIELDS
 WITH_PROGRESS: dict[str, Any] = {**AT_ONCE, "show_progress": "minimal"}
 
 
-class SetupPanel(NamedTuple):
-    """The inputs that select the split, the run and the reviewer."""
-
-    split: Any
-    runs: Any
-    reviewer: Any
-    blind: Any
-    refresh: Any
-
-    @property
-    def inputs(self) -> list[Any]:
-        """The inputs of every handler, in the order of ``make_query``."""
-        return [self.split, self.runs, self.reviewer, self.blind]
-
-
-def make_query(request: Any, split: Any, run: Any, typed: Any, is_blind: Any) -> ReviewQuery:
-    """Return the values of ``SetupPanel.inputs`` as a query."""
-    return ReviewQuery(split=split, run=run or None, typed=typed_name(typed), is_blind=bool(is_blind), request=request)
-
-
 def with_query(handler: Callable[..., Any], *first: Any) -> Callable[..., Any]:
-    """Return a handler whose first inputs, those of ``SetupPanel``, become a ``ReviewQuery`` after ``first``."""
+    """Return a handler without its ``first`` arguments, whose ``ReviewQuery`` gets the request of its event."""
+    bound = partial(handler, *first)
 
     def handle(request: gr.Request, *inputs: Any) -> Any:
-        return handler(*first, make_query(request, *inputs[:4]), *inputs[4:])
+        return bound(*(replace(one, request=request) if isinstance(one, ReviewQuery) else one for one in inputs))
 
+    # ``wire`` finds event data by their annotation
+    asked = Parameter("request", Parameter.POSITIONAL_OR_KEYWORD, annotation=gr.Request)
+    handle.__signature__ = Signature([asked, *signature(bound).parameters.values()])  # type: ignore[attr-defined]
     return handle
 
 
-def make_setup_panel(reviews: ReviewContext) -> SetupPanel:
-    """Lay out the inputs that select the split, the run and the reviewer."""
+def make_setup_panel(reviews: ReviewContext) -> tuple[ReviewQuery, Any]:
+    """Lay out the inputs that select the split, the run and the reviewer; return them, and the button *Refresh*."""
     with gr.Column(scale=3, min_width=200, elem_classes="setup"):
         split = gr.Dropdown(
             list_splits(reviews),
@@ -68,7 +47,7 @@ def make_setup_panel(reviews: ReviewContext) -> SetupPanel:
             interactive=True,
             elem_id="reviewed_split",
         )
-        runs = gr.Dropdown(
+        run = gr.Dropdown(
             [NO_RUN_CHOICE],
             value=NO_RUN,
             label="Run (optional)",
@@ -76,16 +55,12 @@ def make_setup_panel(reviews: ReviewContext) -> SetupPanel:
             interactive=True,
             elem_id="reviewed_run",
         )
-        reviewer = gr.Textbox(
-            label="Reviewer",
-            placeholder="your name",
-            interactive=not needs_login(),
-            max_lines=1,
-            elem_id="reviewer",
+        typed = gr.Textbox(
+            label="Reviewer", placeholder="your name", interactive=not needs_login(), max_lines=1, elem_id="reviewer"
         )
         if needs_login():
             gr.LoginButton()
-        blind = gr.Checkbox(
+        is_blind = gr.Checkbox(
             reviews.is_blind,
             label="Blind mode: hide other reviewers",
             interactive=not reviews.is_blind,
@@ -93,7 +68,7 @@ def make_setup_panel(reviews: ReviewContext) -> SetupPanel:
             elem_id="blind",
         )
         refresh = gr.Button("Refresh", elem_id="refresh")
-    return SetupPanel(split=split, runs=runs, reviewer=reviewer, blind=blind, refresh=refresh)
+    return ReviewQuery(split=split, run=run, typed=typed, is_blind=is_blind), refresh
 
 
 def make_progress_table() -> Any:
@@ -115,17 +90,16 @@ def make_progress_table() -> Any:
 
 
 def make_agreement_panel(
-    context: AppContext, batches: BatchContext, reviews: ReviewContext, setup: SetupPanel, in_player: InPlayer
+    context: AppContext, batches: BatchContext, reviews: ReviewContext, query: ReviewQuery, in_player: InPlayer
 ) -> tuple[Any, Any, Any]:
     """Lay out and wire the tab *Agreement*; return its tables, and the state of what the second one lists."""
+    open_event = with_query(handlers.open_event, context, batches, reviews)
 
-    def open_row(event: gr.SelectData, request: gr.Request, live: Any, unsettled: Any, *inputs: Any) -> PlayerView:
-        place = handlers.find_row(unsettled, event)
-        return handlers.open_event(context, batches, reviews, live, make_query(request, *inputs), unsettled, place)
+    def open_row(request: gr.Request, live: Any, query: Any, unsettled: Any, event: gr.SelectData) -> Any:
+        return open_event(request, live, query, unsettled, handlers.find_row(unsettled, event))
 
-    def go_on(step: Step, request: gr.Request, live: Any, listed: Any, at: int, *inputs: Any) -> PlayerView:
-        query = make_query(request, *inputs)
-        return handlers.open_event(context, batches, reviews, live, query, listed, at + step.by)
+    def go_on(request: gr.Request, step: Step, live: Any, query: Any, listed: Any, at: int) -> Any:
+        return open_event(request, live, query, listed, at + step.by)
 
     with make_tab("Agreement"):
         unsettled, listed, at = gr.State(()), gr.State(()), gr.State(0)  # between tabs, Gradio would number these too
@@ -141,23 +115,18 @@ def make_agreement_panel(
             column_widths=["14%", "8%", "15%", "14%", "23%", "26%"],
             elem_id="to_settle",
         )
-        wire(to_settle.select, open_row, [in_player.live, unsettled, *setup.inputs], opened, **in_player.ends)
-        listing = [in_player.live, listed, at, *setup.inputs]
-        in_player.answer("step_settle", go_on, listing, opened, **in_player.steps)
+        wire(to_settle.select, open_row, [in_player.live, query, unsettled], opened, **in_player.ends)
+        in_player.answer("step_settle", go_on, [in_player.live, query, listed, at], opened, **in_player.steps)
     return agreement, to_settle, unsettled
 
 
 def make_queue_panel(
-    context: AppContext, batches: BatchContext, reviews: ReviewContext, setup: SetupPanel, in_player: InPlayer
-) -> QueueView:
+    context: AppContext, batches: BatchContext, reviews: ReviewContext, query: ReviewQuery, in_player: InPlayer
+) -> dict[str, Any]:
     """Lay out and wire the tabs *Queue* and *Assign*.
 
     They assign videos, and open the next one of a queue, here or after that in the player.
     """
-
-    def open_next(request: gr.Request, live: Any, *inputs: Any) -> PlayerView:
-        return assigning.open_next(context, batches, reviews, live, make_query(request, *inputs))
-
     with make_tab("Queue"):
         with gr.Row():
             said = make_status_line("queue_said")
@@ -220,25 +189,25 @@ def make_queue_panel(
             elem_id="workloads",
         )
         gr.HTML(render_note(WORKLOAD_HELP), padding=False)
-    view = QueueView(
-        said=said, videos=videos, following=following, names=names, slices=part, shared=shared, workloads=workloads
-    )
+    view = {"said": said, "videos": videos, "following": following, "names": names, "slices": part}
+    view |= {"shared": shared, "workloads": workloads}
     assign = with_query(assigning.assign, batches, reviews)
-    wire(start.click, assign, [*setup.inputs, names, overlap, part], view, **REVIEW_QUEUE)
-    in_player.wire(following.click, open_next, *setup.inputs)
+    wire(start.click, assign, [query, names, overlap, part], view, **REVIEW_QUEUE)
+    in_player.wire(following.click, with_query(assigning.open_next, context, batches, reviews), query)
     open_following = partial(assigning.open_following, context, batches, reviews)
     in_player.answer("next_video", open_following, in_player.live, in_player.view, **in_player.ends)
     return view
 
 
-def make_export_panel(batches: BatchContext, reviews: ReviewContext, setup: SetupPanel) -> Any:
+def make_export_panel(batches: BatchContext, reviews: ReviewContext, query: ReviewQuery) -> Any:
     """Lay out and wire the export: it writes a zip file, and a changed input removes the last one.
 
     Returns the dropdown of the reviewers to prefer.
     """
+    export = with_query(handlers.export, batches, reviews)
 
-    def export(request: gr.Request, *inputs: Any) -> Any:
-        yield from handlers.export(batches, reviews, make_query(request, *inputs[:4]), *inputs[4:])
+    def write_zip(request: gr.Request, query: ReviewQuery, *choices: Any) -> Generator[Updates]:
+        yield from export(request, query, *choices)  # ``wire`` has to see a generator function
 
     with gr.Column():
         content = gr.Dropdown([*REVIEW_EXPORTS, *SPLIT_EXPORTS], label="Export", interactive=True, elem_id="content")
@@ -259,20 +228,20 @@ def make_export_panel(batches: BatchContext, reviews: ReviewContext, setup: Setu
         with gr.Row():
             write = gr.Button("Write a zip file", variant="primary", min_width=100, elem_id="write")
             download = gr.DownloadButton("Download", interactive=False, min_width=100, elem_id="download")
-        view = (make_status_line("exported", value=NOT_EXPORTED), download)
+        view = {"said": make_status_line("exported", value=NOT_EXPORTED), "download": download}
     choices = [content, prefer, omit]
-    wire(write.click, export, [*setup.inputs, *choices], view, **WITH_PROGRESS)
-    changes = [one.input for one in (setup.split, setup.runs, setup.blind, *choices)]
+    wire(write.click, write_zip, [query, *choices], view, **WITH_PROGRESS)
+    changes = [one.input for one in (query.split, query.run, query.is_blind, *choices)]
     wire(partial(gr.on, changes), handlers.forget_export, None, view, **AT_ONCE)
     return prefer
 
 
-def make_import_panel(reviews: ReviewContext, setup: SetupPanel) -> Any:
+def make_import_panel(reviews: ReviewContext, query: ReviewQuery) -> Any:
     """Lay out the import, which begins as soon as files are chosen; return its event."""
 
-    def import_documents(query: ReviewQuery, paths: Any, allow_deletions: Any) -> Any:
-        status = handlers.import_documents(reviews, query, paths, allow_deletions=bool(allow_deletions))
-        return {imported: status, documents: None, deletions: False}  # one tick is for one import
+    def import_documents(query: ReviewQuery, paths: Any, allow_deletions: bool) -> Updates:
+        status = handlers.import_documents(reviews, query, paths, allow_deletions=allow_deletions)
+        return Updates(said=status, documents=None, deletions=False)  # one tick is for one import
 
     with gr.Column():
         deletions = gr.Checkbox(
@@ -289,5 +258,5 @@ def make_import_panel(reviews: ReviewContext, setup: SetupPanel) -> Any:
             elem_id="documents",
         )
         imported = make_status_line("imported", value="The outcome of each file is listed here.")
-    inputs, outputs = [*setup.inputs, documents, deletions], [documents, deletions, imported]
-    return documents.upload(with_query(import_documents), inputs, outputs, **WITH_PROGRESS)
+    inputs, view = [query, documents, deletions], {"said": imported, "documents": documents, "deletions": deletions}
+    return wire(documents.upload, with_query(import_documents), inputs, view, **WITH_PROGRESS)

@@ -19,7 +19,7 @@ from stepscope.app.exports.rows import ReviewedVideo, explain_no_predictions
 from stepscope.app.review_store.review import Review
 from stepscope.app.review_store.store import ReviewStore, read_review
 from stepscope.app.reviews.summary import SplitReview, summarize, summarize_unsplit
-from stepscope.app.server.identity import reviewer_of, signed_in
+from stepscope.app.server.identity import reviewer_of, signed_in, typed_name
 from stepscope.app.window.context import ReviewContext
 from stepscope.engine.errors import EngineError
 from stepscope.engine.plurals import format_count
@@ -37,21 +37,21 @@ NO_NAME = "write your name in Reviewer"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReviewQuery:
-    """The inputs of the tab."""
+    """The inputs of the tab: components in its layout, values in its handlers (``app.controls.widgets``)."""
 
-    split: str | None
-    run: str | None
+    split: Any
+    run: Any
     """Name of a run of the split; None or ``NO_RUN`` for the references only."""
-    typed: str
+    typed: Any
     """The reviewer's name as typed; ignored for a signed-in user."""
-    is_blind: bool
-    request: Any
-    """The ``gr.Request``, which identifies a signed-in user."""
+    is_blind: Any
+    request: Any = None
+    """The ``gr.Request``, which identifies a signed-in user; None in the layout."""
 
     @property
     def name(self) -> str:
         """The name of the reviewer; empty without one."""
-        return signed_in(self.request) or self.typed.strip()
+        return signed_in(self.request) or typed_name(self.typed)
 
 
 def read_visible_review(reviews: ReviewContext, query: ReviewQuery) -> tuple[bool, Review]:

@@ -1,18 +1,15 @@
 """The reviews tab; ``panels`` has its panels, ``handlers`` its handlers."""
 
-from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 import gradio as gr
 
-from stepscope.app.controls.widgets import LATEST, REVIEW_QUEUE, make_status_line, make_tab, wire
+from stepscope.app.controls.widgets import LATEST, REVIEW_QUEUE, Updates, make_status_line, make_tab, wire
 from stepscope.app.core.batch_context import BatchContext
 from stepscope.app.player.commands import InPlayer, ReviewedRun
-from stepscope.app.player.views import PlayerView
 from stepscope.app.reviews import assigning, handlers, panels
-from stepscope.app.reviews.assigning import QueueView
-from stepscope.app.reviews.handlers import ReviewView
+from stepscope.app.reviews.query import ReviewQuery
 from stepscope.app.window.context import AppContext, ReviewContext
 
 _KEPT_JS = """
@@ -26,7 +23,7 @@ FOCUSED_JS = f"""(split, run, who, blind) => {{{_KEPT_JS}
     const seen = document.querySelector('#player .ss')?.focused?.();
     return [split, run, ...known, seen?.split ?? '', seen?.run ?? ''];
 }}"""
-"""Script: read them, and the split and run in focus, as inputs."""
+"""Script: the inputs are the chosen split and run, that name and mode, and the split and run in the page's head."""
 CHOOSE_JS = "(run) => { document.querySelector('#player .ss')?.chooseRun?.(run); }"
 """Script: the chosen run is in focus."""
 REMEMBER = """(value) => {{
@@ -41,8 +38,8 @@ def make_review_tab(
 ) -> gr.Tabs:
     """Lay out the tab, inside its ``gr.Tab`` ``here``, and wire it; return its views."""
     with gr.Row():
-        setup = panels.make_setup_panel(reviews)
-        places = context, batches, reviews, setup, in_player
+        query, refresh = panels.make_setup_panel(reviews)
+        places = context, batches, reviews, query, in_player
         with gr.Column(scale=11, min_width=640, elem_classes="work"):
             status = make_status_line("desk_status")
             progress = gr.HTML(elem_id="desk_progress", padding=False)
@@ -51,68 +48,49 @@ def make_review_tab(
                 queue = panels.make_queue_panel(*places)
                 agreement, to_settle, unsettled = panels.make_agreement_panel(*places)
                 with make_tab("Export and import"), gr.Row():
-                    prefer = panels.make_export_panel(batches, reviews, setup)
-                    imported = panels.make_import_panel(reviews, setup)
-    view = ReviewView(
-        status=status,
-        progress=progress,
-        split=setup.split,
-        runs=setup.runs,
-        reviewer=setup.reviewer,
-        blind=setup.blind,
-        videos=videos,
-        agreement=agreement,
-        to_settle=to_settle,
-        unsettled=unsettled,
-        prefer=prefer,
-    )
-    show = _wire_view(batches, reviews, setup, view, queue, refresh_on=here)
-
-    def show_run(asked: ReviewedRun, request: gr.Request, *inputs: Any) -> ReviewView:
-        return handlers.enter(batches, reviews, panels.make_query(request, *inputs), run=asked.run)
-
-    in_player.answer("review_run", show_run, setup.inputs, view, **REVIEW_QUEUE)
-    wire(imported.then, show, setup.inputs, view, **REVIEW_QUEUE)
-
-    def open_video(event: gr.SelectData, request: gr.Request, live: Any, *inputs: Any) -> PlayerView:
-        return handlers.open_video(context, batches, reviews, live, panels.make_query(request, *inputs), event)
-
-    for table in (videos, queue.videos):
-        in_player.wire(table.select, open_video, *setup.inputs)
-    return views
-
-
-def _wire_view(
-    batches: BatchContext,
-    reviews: ReviewContext,
-    setup: panels.SetupPanel,
-    view: ReviewView,
-    queue: QueueView,
-    *,
-    refresh_on: Any,
-) -> Callable[..., Any]:
-    """Update the view when the tab ``refresh_on`` is opened and on every input; return the handler."""
+                    prefer = panels.make_export_panel(batches, reviews, query)
+                    imported = panels.make_import_panel(reviews, query)
+    view = {
+        "status": status,
+        "progress": progress,
+        "split": query.split,
+        "runs": query.run,
+        "reviewer": query.typed,
+        "videos": videos,
+        "agreement": agreement,
+        "to_settle": to_settle,
+        "unsettled": unsettled,
+        "prefer": prefer,
+    }
+    changes = [
+        query.split.select,
+        query.run.select,
+        query.is_blind.input,
+        query.typed.submit,
+        query.typed.blur,
+        refresh.click,
+    ]
     show = panels.with_query(handlers.show, batches, reviews)
     show_queue = panels.with_query(assigning.show_queue, batches, reviews)
-    known, latest = [setup.reviewer, setup.blind], LATEST | REVIEW_QUEUE
-    refresh_on.select(None, known, known, js=RESTORE_JS, api_visibility="private")
     enter = panels.with_query(handlers.enter, batches, reviews)
+    known, latest = [query.typed, query.is_blind], LATEST | REVIEW_QUEUE
+    here.select(None, known, known, js=RESTORE_JS, api_visibility="private")
     focus = [gr.Textbox(visible="hidden"), gr.Textbox(visible="hidden")]
-    entered = wire(refresh_on.select, enter, [*setup.inputs, *focus], view, js=FOCUSED_JS, **REVIEW_QUEUE)
-    wire(entered.then, show_queue, setup.inputs, queue, **latest)
-    changes = [
-        setup.split.select,
-        setup.runs.select,
-        setup.blind.input,
-        setup.reviewer.submit,
-        setup.reviewer.blur,
-        setup.refresh.click,
-    ]
-    wire(partial(gr.on, changes), show, setup.inputs, view, **latest)
-    wire(partial(gr.on, changes), show_queue, setup.inputs, queue, **latest)
-    setup.runs.select(None, setup.runs, None, js=CHOOSE_JS, api_visibility="private")
+    entered = wire(here.select, enter, [query, *focus], view, js=FOCUSED_JS, **REVIEW_QUEUE)
+    wire(entered.then, show_queue, query, queue, **latest)
+    wire(partial(gr.on, changes), show, query, view, **latest)
+    wire(partial(gr.on, changes), show_queue, query, queue, **latest)
+    wire(imported.then, show, query, view, **REVIEW_QUEUE)
+
+    def show_run(query: ReviewQuery, asked: ReviewedRun) -> Updates:
+        return handlers.enter(batches, reviews, query, run=asked.run)
+
+    in_player.answer("review_run", panels.with_query(show_run), query, view, **REVIEW_QUEUE)
+    for table in (videos, queue["videos"]):
+        in_player.wire(table.select, panels.with_query(handlers.open_video, context, batches, reviews), query)
+    query.run.select(None, query.run, None, js=CHOOSE_JS, api_visibility="private")
     keep_name = REMEMBER.format(name="reviewer", words="value.trim()")
     keep_blind = REMEMBER.format(name="blind", words="value ? 'yes' : 'no'")
-    setup.reviewer.blur(None, setup.reviewer, None, js=keep_name, api_visibility="private")
-    setup.blind.input(None, setup.blind, None, js=keep_blind, api_visibility="private")
-    return show
+    query.typed.blur(None, query.typed, None, js=keep_name, api_visibility="private")
+    query.is_blind.input(None, query.is_blind, None, js=keep_blind, api_visibility="private")
+    return views

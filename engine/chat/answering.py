@@ -66,18 +66,17 @@ def answer_prompt(
     open_cache: Callable[[Lease[C]], Forward],
     max_new_tokens: int,
     is_stopped: Callable[[], bool] = lambda: False,
-    prefill_tokens: int = PREFILL_TOKENS,
 ) -> Generator[AnswerEvent]:
     """Yield the events of one answer, which continues the longest known prefix; commit its tokens at its end.
 
     The cache is restored after an error or when the generator is closed. It continues caches of ``owner`` alone.
     ``open_cache`` returns the passes in a leased cache, with the pictures that it lacks: the ``n``-th of them is
-    ``Image(frame_index=n)``. A prefill pass has at most ``prefill_tokens``; a picture is never divided.
+    ``Image(frame_index=n)``. A prefill pass has at most ``PREFILL_TOKENS``; a picture is never divided.
     """
     with store.acquire(prompt, owner=owner) as lease:
         forward = open_cache(lease)
         cached, fed_pieces, token = lease.num_cached, lease.num_pieces, None
-        length, chunks = cached, _split(prompt[fed_pieces:], prefill_tokens)
+        length, chunks = cached, _split(prompt[fed_pieces:], PREFILL_TOKENS)
         for number, (inputs, num_tokens) in enumerate(chunks):
             is_last = number == len(chunks) - 1
             positions = (num_tokens - 1,) if is_last else ()

@@ -106,11 +106,9 @@ class Ticket(Generic[W]):
             return free_at[0]
 
     def __enter__(self) -> Self:
-        """Return the ticket."""
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Close the ticket."""
         self.close()
 
     def close(self) -> None:
@@ -164,10 +162,7 @@ class WorkerPool(Generic[W]):
                 for worker, lease, number in zip(self.workers, self._leases, self._num_answers, strict=True)
             )
             return PoolStatus(
-                num_queued=len(self._queue),
-                max_queued=self.max_queued,
-                mean_answer_s=self._mean_s,
-                workers=workers,
+                num_queued=len(self._queue), max_queued=self.max_queued, mean_answer_s=self._mean_s, workers=workers
             )
 
     @property

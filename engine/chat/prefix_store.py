@@ -88,11 +88,9 @@ class Lease(Generic[C]):
         self._store._commit(self._entry, tuple(pieces))
 
     def __enter__(self) -> Self:
-        """Return the lease."""
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Close the lease."""
         self.close()
 
     def close(self) -> None:
@@ -110,12 +108,7 @@ class PrefixStore(Generic[C]):
     """
 
     def __init__(
-        self,
-        create: Callable[[], C],
-        *,
-        budget_bytes: int,
-        host_budget_bytes: int = 0,
-        device: str = "cpu",
+        self, create: Callable[[], C], *, budget_bytes: int, host_budget_bytes: int = 0, device: str = "cpu"
     ) -> None:
         self._create, self._device = create, device
         self._budgets = {False: budget_bytes, True: host_budget_bytes}

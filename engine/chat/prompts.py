@@ -79,12 +79,7 @@ class Conversation:
 
 
 def render_run(
-    codec: PromptCodec,
-    task: Task,
-    outputs: Sequence[FrameOutput],
-    *,
-    config: StreamConfig,
-    pictures: Sequence[str],
+    codec: PromptCodec, task: Task, outputs: Sequence[FrameOutput], *, config: StreamConfig, pictures: Sequence[str]
 ) -> tuple[ContextPiece, ...]:
     """Return the context of a run after its last output: schema prompt, user turns, frames, updates and responses.
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from stepscope.engine.chat.worker import ChatPrompt
 
 MAX_IDLE_S: Final = 10.0
-"""Time between the prefill and ``Turn.start`` after which the worker is freed."""
+"""Time between the prefill and ``AnswerRequest.start`` after which the worker is freed."""
 PLACE_INTERVAL_S: Final = 0.5
 """Time between two reports of the place in the queue, unless it changes."""
 
@@ -53,8 +53,6 @@ class QueuePlace:
 class Leased:
     """A worker was leased to the question."""
 
-    worker_name: str
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnswerTiming:
@@ -66,7 +64,7 @@ class AnswerTiming:
 
 
 @dataclass(slots=True, kw_only=True)
-class Turn:
+class AnswerRequest:
     """One question of a client; it can be stopped from any thread."""
 
     max_new_tokens: int = 0
@@ -94,7 +92,7 @@ class Turn:
         self._started.set()
 
     def leave(self) -> None:
-        """Cancel the turn after the current pass; none of its tokens is kept."""
+        """Cancel the request after the current pass; none of its tokens is kept."""
         self.is_gone = True
         self._started.set()
 
@@ -104,7 +102,7 @@ class Turn:
         return self.is_stopped or is_full
 
     def wait_for_start(self) -> None:
-        """Wait until the turn is started, stopped or left. Raises ``ValueError`` after ``MAX_IDLE_S``."""
+        """Wait until the request is started, stopped or left. Raises ``ValueError`` after ``MAX_IDLE_S``."""
         if not self._started.wait(MAX_IDLE_S):
             raise ValueError(f"no generate came within {MAX_IDLE_S:.0f} s; send prefill again")
 
@@ -116,7 +114,9 @@ class ChatService(Generic[W]):
         self.pool = pool
         self._threads = ThreadPoolExecutor(len(pool.workers), thread_name_prefix="chat")
 
-    async def answer(self, prompt: "ChatPrompt", turn: Turn) -> AsyncGenerator[QueuePlace | Leased | AnswerEvent]:
+    async def answer(
+        self, prompt: "ChatPrompt", request: AnswerRequest
+    ) -> AsyncGenerator[QueuePlace | Leased | AnswerEvent]:
         """Yield the place in the queue while the question waits, then the events of its answer.
 
         Close the generator when the client leaves.
@@ -124,7 +124,7 @@ class ChatService(Generic[W]):
         Raises:
             QueueFullError: The queue is full.
             EngineError: The prompt does not fit the model, or the model failed.
-            ValueError: ``turn`` was not started in time.
+            ValueError: ``request`` was not started in time.
         """
         loop, changed = asyncio.get_running_loop(), asyncio.Event()
 
@@ -136,7 +136,7 @@ class ChatService(Generic[W]):
         is_handed_over = False
         try:
             while (worker := ticket.worker) is None:
-                if turn.is_stopped:
+                if request.is_stopped:
                     yield AnswerEnd(text="", ids=(), is_stopped=True)
                     return
                 yield QueuePlace(position=ticket.position + 1, eta_s=ticket.eta_s)
@@ -144,32 +144,32 @@ class ChatService(Generic[W]):
                     await asyncio.wait_for(changed.wait(), PLACE_INTERVAL_S)
                 changed.clear()
             leased_at = time.perf_counter()
-            yield Leased(worker_name=worker.name)
-            events = iterate_in_thread(self._threads, lambda: _answer(ticket, worker, prompt, turn))
+            yield Leased()
+            events = iterate_in_thread(self._threads, lambda: _answer(ticket, worker, prompt, request))
             is_handed_over = True  # the thread closes the ticket at its end
             async with aclosing(events):
                 async for event in events:
                     if isinstance(event, Prefilled):  # its last pass gave the first token
                         first_s = time.perf_counter() - leased_at
-                        turn.timing = AnswerTiming(prompt_tokens=event.prompt_tokens, first_s=first_s)
+                        request.timing = AnswerTiming(prompt_tokens=event.prompt_tokens, first_s=first_s)
                     yield event
         finally:
-            turn.leave()
+            request.leave()
             if not is_handed_over:
                 ticket.close()
 
 
-def _answer(ticket: Ticket[W], worker: W, prompt: "ChatPrompt", turn: Turn) -> Generator[AnswerEvent]:
+def _answer(ticket: Ticket[W], worker: W, prompt: "ChatPrompt", request: AnswerRequest) -> Generator[AnswerEvent]:
     """Answer in the worker's thread, and free the worker."""
-    with ticket, closing(worker.answer(prompt, max_new_tokens=2**20, is_stopped=turn.should_stop)) as events:
+    with ticket, closing(worker.answer(prompt, max_new_tokens=2**20, is_stopped=request.should_stop)) as events:
         try:
             for event in events:
                 if isinstance(event, AnswerDelta):
-                    turn.num_tokens = event.num_tokens
+                    request.num_tokens = event.num_tokens
                 yield event
                 if isinstance(event, Prefilled):
-                    turn.wait_for_start()
-                if turn.is_gone:
+                    request.wait_for_start()
+                if request.is_gone:
                     return
         except RuntimeError as error:  # of torch, such as a full device
             raise EngineError(f"the model failed: {error}") from error

@@ -21,15 +21,7 @@ from stepscope.engine.model.checkpoint_folder import UNTRAINED_SILENCE, has_untr
 from stepscope.engine.model.features.feature_files import feature_info, read_features, write_features
 from stepscope.engine.model.features.frame_encoder import encode
 from stepscope.engine.plurals import format_count, format_memory
-from stepscope.engine.records import (
-    FrameOutput,
-    Step,
-    check_probs,
-    is_decision,
-    is_same,
-    read_outputs,
-    write_outputs,
-)
+from stepscope.engine.records import FrameOutput, Step, check_probs, is_decision, is_same, read_outputs, write_outputs
 from stepscope.engine.replay import Recording
 from stepscope.engine.stream import Streamer
 from stepscope.engine.video.hardware import check_hardware, find_decoding_device

@@ -36,13 +36,7 @@ class StreamContext:
     """The tokens of a stream's present context."""
 
     def __init__(
-        self,
-        task: Task,
-        *,
-        config: StreamConfig,
-        codec: PromptCodec,
-        tokens_per_frame: int,
-        draft_buffer: DraftBuffer,
+        self, task: Task, *, config: StreamConfig, codec: PromptCodec, tokens_per_frame: int, draft_buffer: DraftBuffer
     ) -> None:
         self.num_fed = 0
         self.pending_ids: list[int] = []

@@ -29,13 +29,7 @@ from stepscope.engine.control.questions import (
     decide_by_answers,
     list_update_questions,
 )
-from stepscope.engine.control.requests import (
-    Answer,
-    ControlLoop,
-    Decision,
-    PassCounts,
-    Request,
-)
+from stepscope.engine.control.requests import Answer, ControlLoop, Decision, PassCounts, Request
 from stepscope.engine.control.speculator import AssistantTurn, PriorRun, Speculator
 from stepscope.engine.control.task import Task
 from stepscope.engine.control.texts import TextWriter
@@ -90,11 +84,7 @@ class StreamController:
             decide=decide_by_answers if self.states is None else self.states.decide,
         )
         self.context = StreamContext(
-            task,
-            config=config,
-            codec=codec,
-            tokens_per_frame=tokens_per_frame,
-            draft_buffer=self.draft_buffer,
+            task, config=config, codec=codec, tokens_per_frame=tokens_per_frame, draft_buffer=self.draft_buffer
         )
         self.asks = config.policy.source == "answer"
         self._encode_question = cache(lambda text: (*codec.question(text), *codec.without_thought))

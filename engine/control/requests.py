@@ -130,7 +130,6 @@ class PassCounts:
         return self.accepted / self.drafted if self.drafted else float("nan")
 
     def __add__(self, other: "PassCounts") -> "PassCounts":
-        """Return the sums of both counts."""
         return PassCounts(
             passes=self.passes + other.passes,
             tokens=self.tokens + other.tokens,

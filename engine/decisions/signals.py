@@ -42,7 +42,6 @@ class SignalSpec:
     """How values become decisions; engine/decisions/policies.toml describes the choices."""
 
     def __post_init__(self) -> None:
-        """Check name, range and threshold."""
         check_type("the name of a signal", self.name, str, "text")
         check_finite("low", self.low)
         check_finite("high", self.high)

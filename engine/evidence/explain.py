@@ -194,10 +194,7 @@ class _Experiments:
         pairs = self._score([text.context for text in texts])
         return tuple(
             TextEvidence(
-                change=text.change,
-                text=text.text,
-                log_odds=self.plain[0] - own,
-                random_log_odds=self.plain[1] - other,
+                change=text.change, text=text.text, log_odds=self.plain[0] - own, random_log_odds=self.plain[1] - other
             )
             for text, (own, other) in zip(texts, pairs, strict=True)
         )

@@ -235,10 +235,7 @@ class CudaGraphRunner:
         return results
 
     def _run_step(
-        self,
-        shape: BucketShape,
-        readout_spec: ReadoutSpec,
-        streams: Sequence[StreamTokens],
+        self, shape: BucketShape, readout_spec: ReadoutSpec, streams: Sequence[StreamTokens]
     ) -> list[list[float]]:
         entry = self._steps.get((shape, readout_spec))
         if entry is None:

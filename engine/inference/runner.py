@@ -291,11 +291,7 @@ def _sample(runners: Sequence[Runner], requests: Sequence[ForwardRequest], logit
 
 
 def _group_branches(
-    model: VisionLanguageModel,
-    cache: KVCache,
-    branches: Sequence[Branch],
-    spec: ReadoutSpec,
-    ends: Sequence[int],
+    model: VisionLanguageModel, cache: KVCache, branches: Sequence[Branch], spec: ReadoutSpec, ends: Sequence[int]
 ) -> Iterator[PackedStream]:
     """Yield the branches of a request, a group at a time; ``ends`` are the positions after its tokens, if any."""
     group, num_tokens = list[Branch](), 0

@@ -51,11 +51,7 @@ def fetch_missing(path: Path) -> None:
                     f"{MAX_FILE_BYTES // 2**30} GiB. If you trust it, download it with: hf download"
                 )
             file = hf_hub_download(
-                found.repo_id,
-                found.name,
-                repo_type=found.repo_type,
-                revision=found.revision,
-                cache_dir=found.cache,
+                found.repo_id, found.name, repo_type=found.repo_type, revision=found.revision, cache_dir=found.cache
             )
             if not path.exists():  # the cache has it under the commit of a branch
                 path.parent.mkdir(parents=True, exist_ok=True)

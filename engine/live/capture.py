@@ -99,11 +99,4 @@ class Capture:
         self.num_sampled, self._last_index, self.latest = self.num_sampled + 1, index, shown
         if self._on_picture is not None:
             self._on_picture(index, shown)
-        self._queue.put(
-            SampledFrame(
-                grid_index=index,
-                captured_s=now,
-                image=self._resize(image),
-                questions=questions,
-            )
-        )
+        self._queue.put(SampledFrame(grid_index=index, captured_s=now, image=self._resize(image), questions=questions))

@@ -35,7 +35,7 @@ class LiveVideoWriter:
     def write(self, index: int, image: np.ndarray) -> None:
         """Add the picture of instant ``index``, uint8 [H, W, 3] RGB; earlier ones stay on display until then.
 
-        Bars fill up pictures of other proportions than the first. Raises ``VideoError`` if the file cannot be written,
+        Pictures of other proportions than the first get bars. Raises ``VideoError`` if the file cannot be written,
         or could not be before: FFmpeg crashes if it writes after a header that it could not write.
         """
         with self._lock:

@@ -38,7 +38,7 @@ class LiveSource(Protocol):
     name: str
     """Name to display, without passwords."""
     is_endless: bool
-    """Whether an end of the pictures is a lost connection."""
+    """Whether an end of the pictures is a lost connection; known once they have begun."""
     pixel_aspect: float
     """Width of a pixel divided by its height, of the latest picture; the model gets the stored pixels."""
 

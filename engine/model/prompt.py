@@ -36,12 +36,7 @@ _INSTRUCTIONS: Final = "You are a helpful assistant."
 
 
 def schema_text(
-    *,
-    goal: str,
-    steps: Sequence[Step],
-    state: Mapping[str, str],
-    summary: str | None = None,
-    instructions: str = "",
+    *, goal: str, steps: Sequence[Step], state: Mapping[str, str], summary: str | None = None, instructions: str = ""
 ) -> str:
     """Return the text of the system prompt: the goal, every step with its state, the state line, and a summary.
 

@@ -119,13 +119,7 @@ class Adaptation:
         save_inputs(folder, model, load_tokenizer(checkpoint.folder), normalization=checkpoint.normalization)
 
 
-def prepare(
-    checkpoint: Checkpoint,
-    method: Method,
-    *,
-    rank: int = 16,
-    silent_token: str | None = None,
-) -> Adaptation:
+def prepare(checkpoint: Checkpoint, method: Method, *, rank: int = 16, silent_token: str | None = None) -> Adaptation:
     """Choose the trained parameters of a model, in place, and return how to save them.
 
     Raises ``CheckpointError`` for an adapter with a mode other than ``full``, for a silent token that the tokenizer

@@ -43,7 +43,6 @@ class TrainConfig:
     """Compute activations again in the backward pass, which saves memory."""
 
     def __post_init__(self) -> None:
-        """Raise ``ValueError`` if a value is out of range."""
         if not (self.num_steps >= 0 and 0 <= self.learning_rate < 100):
             raise ValueError(
                 f"num_steps and learning_rate must not be negative; got {self.num_steps}, {self.learning_rate}"
@@ -71,7 +70,6 @@ class Schedule:
     """Validations without a better score after which the session stops; 0 for never."""
 
     def __post_init__(self) -> None:
-        """Raise ``ValueError`` if a value is out of range."""
         if self.interval < 1 or self.patience < 0:
             raise ValueError(
                 f"interval must be at least 1 and patience not negative; got {self.interval}, {self.patience}"

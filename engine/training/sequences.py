@@ -259,11 +259,7 @@ class _Questioner:
 
 
 def find_contexts(
-    clip: TrainingClip,
-    prompt: StreamPrompt,
-    rules: ContextRules,
-    *,
-    tokens_per_frame: int = 1,
+    clip: TrainingClip, prompt: StreamPrompt, rules: ContextRules, *, tokens_per_frame: int = 1
 ) -> list[TrainingSequence]:
     """Return a clip as the sequences of consecutive contexts."""
     contexts, first = list[TrainingSequence](), 0

@@ -211,6 +211,7 @@ class Session(Generic[B]):
         log.sums = {name: [] for name in log.sums}
         log.num_stale = 0 if is_best or not step else log.num_stale + 1
         if is_best:
+            # No score exceeds nan, so the first one would stay the best.
             log.best_step, log.best_score = step, -math.inf if math.isnan(score) else score
             if self._processes.is_main:
                 with self._writing():
@@ -234,11 +235,7 @@ class Session(Generic[B]):
         if not self._processes.is_main:
             return
         tensors, values = self._trainer.state()
-        content = {
-            "settings": self._settings,
-            "trainer": values,
-            "log": asdict(self.log),
-        }
+        content = {"settings": self._settings, "trainer": values, "log": asdict(self.log)}
         with self._writing():
             write_tensors(self._path, tensors, {_KEY: json.dumps(content)})
         self._write_log()

@@ -124,9 +124,7 @@ def apply_corrections(
     is_changed = bool(deleted) or any(turn.reviewers for turn in turns)
     return CorrectedSample(
         sample=replace(
-            sample,
-            turns=tuple(result.turn for result in turns),
-            has_reference=sample.has_reference or is_changed,
+            sample, turns=tuple(result.turn for result in turns), has_reference=sample.has_reference or is_changed
         ),
         turns=turns,
         deleted=deleted,
@@ -141,6 +139,7 @@ def apply_corrections(
 
 def _status(of_turns: Sequence[CorrectionStatus]) -> CorrectionStatus:
     """Combine the statuses of one correction at each of its turns: a boundary moves several turns."""
+    # ``CorrectionStatus`` lists them by rank: a conflict at one turn outweighs an effect at another.
     return min(of_turns, key=get_args(CorrectionStatus).index, default="does not fit")
 
 

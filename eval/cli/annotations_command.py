@@ -28,12 +28,7 @@ def annotations(options: AnnotationsOptions) -> int:
         return None if folder is None else folder.find_named(video.names)
 
     result = import_videos(
-        found,
-        find_file,
-        fps=options.fps,
-        repeats=options.repeats,
-        wrong=options.wrong,
-        draw_in=options.draw_missing,
+        found, find_file, fps=options.fps, repeats=options.repeats, wrong=options.wrong, draw_in=options.draw_missing
     )
     provenance = {
         **result.provenance(),

@@ -16,7 +16,7 @@ from stepscope.engine.training.trainer import DivergedError, Prediction, StepLos
 from stepscope.eval.data.samples import Sample
 from stepscope.eval.runs.output_folder import lock_folder
 from stepscope.eval.runs.tracking import import_trackio, open_tracker
-from stepscope.eval.training.job import Outcome, TrainingJob
+from stepscope.eval.training.job import TrainingJob, TrainingOutcome
 from stepscope.eval.training.options import TrainOptions
 from stepscope.eval.training.results import summarize
 
@@ -70,7 +70,7 @@ def _print_clips(job: TrainingJob) -> None:
     print(f"all clips: {job.options.out / WORK_FOLDER}/clips.csv", flush=True)
 
 
-def _print_outcome(outcome: Outcome, options: TrainOptions) -> None:
+def _print_outcome(outcome: TrainingOutcome, options: TrainOptions) -> None:
     has_score = not math.isnan(outcome.score)
     score = f": validation score {outcome.score:.3f}, before training {outcome.start_score:.3f}" if has_score else ""
     print(f"checkpoint of step {outcome.step} written to {options.out}{score}", flush=True)

@@ -180,9 +180,7 @@ def read_dialogue(fields: Fields, extent: Extent) -> Sample:
     """Read a prepared dialogue of ProAssist. Raises ``ValueError`` naming the field."""
     metadata = fields.read_object("metadata")
     return extent.make_sample(
-        goal=metadata.read_text("task_goal"),
-        steps=_read_recipe(metadata),
-        turns=_read_turns(fields, extent),
+        goal=metadata.read_text("task_goal"), steps=_read_recipe(metadata), turns=_read_turns(fields, extent)
     )
 
 

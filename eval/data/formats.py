@@ -84,8 +84,6 @@ SPLIT_FORMATS: Final = (
         lambda fields: fields.has("conversation"),
     ),
 )
-FORMAT_NAMES: Final = ("manifest", *(split_format.name for split_format in SPLIT_FORMATS))
-"""Names of all formats that are read."""
 
 
 def find_format(fields: Fields) -> SplitFormat:

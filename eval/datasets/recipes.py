@@ -210,4 +210,5 @@ def _make_updates(entries: Sequence[_Entry], sample: Sample, counts: Counter[str
         else:
             complete = Turn(time_s=end_s, role="update", text=f"{step.id}->complete", cause=cause)
             ranked.append((end_s, 0 if start_s < end_s else 2, complete))
+    # At one time a step ends before the next one starts, except one that has no length.
     return [turn for _, _, turn in sorted(ranked, key=lambda item: item[:2])]

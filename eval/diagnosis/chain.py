@@ -15,10 +15,10 @@ from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, replace
 
 from stepscope.engine.control.intervention import SILENCE, Intervention, force_outputs
-from stepscope.engine.records import FrameOutput
+from stepscope.engine.records import FrameOutput, frame_at
 from stepscope.engine.replay import Recording
 from stepscope.eval.data.samples import Sample
-from stepscope.eval.diagnosis.references import find_anchor, list_reference_turns
+from stepscope.eval.diagnosis.gold import list_reference_turns
 from stepscope.eval.metrics.matched_video import Failure, JudgedVideo
 
 Judge = Callable[[Sequence[FrameOutput]], JudgedVideo]
@@ -26,7 +26,7 @@ Judge = Callable[[Sequence[FrameOutput]], JudgedVideo]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Correction:
+class CorrectedFrame:
     """One root: a frame whose turn was replaced by that of the reference."""
 
     frame: int
@@ -47,7 +47,7 @@ class Chain:
     """Of the run."""
     num_failures: tuple[int, ...]
     """Of the run, and after each correction; the last one is 0."""
-    corrections: tuple[Correction, ...]
+    corrections: tuple[CorrectedFrame, ...]
     num_tokens: int
     """Tokens that were fed for it; see ``PassCounts``."""
 
@@ -57,11 +57,11 @@ def correct(recording: Recording, sample: Sample, judge: Judge) -> Generator[str
 
     Raises ``ValueError`` if a correction does not remove the failures of its frame: the reference contradicts itself.
     """
-    reference, corrections, num_tokens = list_reference_turns(sample), list[Correction](), 0
+    reference, corrections, num_tokens = list_reference_turns(sample), list[CorrectedFrame](), 0
     failures = judge(recording.outputs).failures
     first, counts = failures, [len(failures)]
     while failures:
-        frame = min(find_anchor(failure, sample) for failure in failures)
+        frame = min(_find_anchor(failure, sample) for failure in failures)
         at_s = frame / sample.fps
         if corrections and frame <= corrections[-1].frame:
             raise ValueError(
@@ -75,10 +75,10 @@ def correct(recording: Recording, sample: Sample, judge: Judge) -> Generator[str
         remaining = judge(list(recording.run())).failures
         num_tokens += recording.counts.tokens
         known = {identify(failure) for failure in remaining}
-        here = tuple(failure for failure in failures if find_anchor(failure, sample) == frame)
+        here = tuple(failure for failure in failures if _find_anchor(failure, sample) == frame)
         vanished = (failure for failure in failures if failure not in here and identify(failure) not in known)
         corrections.append(
-            Correction(frame=frame, kept=kept, corrected=change, failures=here, vanished=tuple(vanished))
+            CorrectedFrame(frame=frame, kept=kept, corrected=change, failures=here, vanished=tuple(vanished))
         )
         failures = remaining
         counts.append(len(failures))
@@ -90,3 +90,10 @@ def correct(recording: Recording, sample: Sample, judge: Judge) -> Generator[str
 def identify(failure: Failure) -> tuple[object, ...]:
     """Return what a failure has in common in several runs of a video; positions of turns differ between runs."""
     return failure.kind, failure.frame_index, failure.reference, failure.step_ids
+
+
+def _find_anchor(failure: Failure, sample: Sample) -> int:
+    """Return the frame at which a failure began: that of the prediction or of the reference, whichever is earlier."""
+    if failure.reference is None:
+        return failure.frame_index
+    return min(failure.frame_index, frame_at(sample.turns[failure.reference].time_s, sample.fps))

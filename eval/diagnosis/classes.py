@@ -156,6 +156,7 @@ def _classify(video: VideoDiagnosis, root: Root, accepted: Sequence[Effect], eff
     right = [effect for effect in right if _is_right(root, video.results[effect.name])]
     fixes = [effect for effect in right if effect in accepted]
     kinds = {effect.kind for effect in fixes}
+    # ``KINDS`` has the order in which they are tried: the first that explains counts.
     cause = min(kinds, key=KINDS.index, default=UNEXPLAINED)
     placebos = [f"{effect.name} (placebo)" for effect in right if effect.is_placebo and effect.kind in kinds]
     fixed_by = (*(effect.name for effect in fixes), *placebos)

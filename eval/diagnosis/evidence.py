@@ -25,7 +25,7 @@ from stepscope.engine.records import FrameOutput, is_same
 from stepscope.engine.replay import Recording
 from stepscope.engine.video.reader import read_frames
 from stepscope.eval.data.samples import Sample, build_task
-from stepscope.eval.diagnosis.references import list_reference_turns
+from stepscope.eval.diagnosis.gold import list_reference_turns
 from stepscope.eval.runs.batch import open_backend, parse_devices
 from stepscope.eval.runs.folder import RunFolder, VideoRecord, digest_sample, evidence_path, is_outcome_of
 from stepscope.eval.runs.output_folder import Outcome, lock_folder

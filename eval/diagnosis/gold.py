@@ -10,13 +10,12 @@ nothing, and says "Good." at frame 9: one turn is right, one is wrong, and frame
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from stepscope.engine.control.intervention import SILENCE, Intervention
+from stepscope.engine.control.intervention import SILENCE, ForcedTurn, Intervention
 from stepscope.engine.io.json_records import Count
 from stepscope.engine.records import FrameOutput, frame_at
 from stepscope.eval.data.samples import Sample
-from stepscope.eval.diagnosis.references import list_reference_turns
 from stepscope.eval.matching.turns import Encode, compare_texts
 from stepscope.eval.metrics.replies.turn_taking import SEMANTIC_THRESHOLD
 
@@ -77,3 +76,19 @@ def _is_similar(response: str | None, reference: str, encode: Encode) -> bool:
     if response is None or response == reference:
         return response is not None
     return float(compare_texts([(response, reference)], encode)[0]) > SEMANTIC_THRESHOLD
+
+
+def list_reference_turns(sample: Sample) -> dict[int, ForcedTurn]:
+    """Return what the reference writes at each frame that has turns of the assistant.
+
+    Of two messages at one frame the last counts, as in matching.
+    """
+    turns: dict[int, ForcedTurn] = {}
+    for turn in sample.turns:
+        frame = frame_at(turn.time_s, sample.fps)
+        written = turns.get(frame, SILENCE)
+        if turn.role == "update":
+            turns[frame] = replace(written, updates=(*written.updates, turn.text))
+        elif turn.role == "assistant":
+            turns[frame] = replace(written, response=turn.text)
+    return turns

@@ -10,13 +10,7 @@ from typing import Any, Final
 
 from stepscope.engine.config import StreamConfig
 from stepscope.eval.data.samples import Sample, Split
-from stepscope.eval.diagnosis.experiments import (
-    Experiment,
-    Situation,
-    Variant,
-    choose_affordable,
-    list_experiments,
-)
+from stepscope.eval.diagnosis.experiments import Experiment, Situation, Variant, choose_affordable, list_experiments
 from stepscope.eval.diagnosis.recordings import DiagnosisConfig
 from stepscope.eval.reports.scoring import read_run_scoring
 from stepscope.eval.runs.batch import build_run_settings
@@ -102,11 +96,7 @@ def make_plan(
             experiments=chosen,
             scoring=scoring,
         ),
-        settings={
-            **identity,
-            "experiments": [experiment.name for experiment in chosen],
-            "own": own_digest,
-        },
+        settings={**identity, "experiments": [experiment.name for experiment in chosen], "own": own_digest},
         samples=samples,
         left_out={experiment.name: costs[experiment.name] for experiment in experiments if experiment not in chosen},
         base_cost=base_cost,

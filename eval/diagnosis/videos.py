@@ -11,7 +11,7 @@ from stepscope.engine.model.features.frame_encoder import FrameFeatures
 from stepscope.engine.records import FrameOutput, frame_at, is_same
 from stepscope.engine.replay import Recording
 from stepscope.eval.data.samples import Sample, build_task
-from stepscope.eval.diagnosis.chain import Chain, Correction, Judge, correct, identify
+from stepscope.eval.diagnosis.chain import Chain, CorrectedFrame, Judge, correct, identify
 from stepscope.eval.diagnosis.experiments import Experiment, Situation, Variant
 from stepscope.eval.diagnosis.gold import GoldResult, judge_probes, make_gold_history
 from stepscope.eval.matching.turns import Encode
@@ -156,7 +156,7 @@ def _make_judge(recording: Recording, sample: Sample, encode: Encode, scoring: S
 
 
 def _try_seeds(
-    recording: Recording, root: Root, correction: Correction, keys: Set[tuple[object, ...]], judge: Judge
+    recording: Recording, root: Root, correction: CorrectedFrame, keys: Set[tuple[object, ...]], judge: Judge
 ) -> Root:
     """Return a root with the shares of its consequences at other seeds, without and with its correction."""
     if not keys:

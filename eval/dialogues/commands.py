@@ -20,7 +20,7 @@ from stepscope.eval.dialogues.check import check_dialogue
 from stepscope.eval.dialogues.served import INSTRUCTION, KeptAnswers, describe_cost, fill_slots, make_batches
 from stepscope.eval.dialogues.slots import Slot, build_turns, plan_dialogue
 from stepscope.eval.dialogues.templates import write_text
-from stepscope.eval.served.chat import ChatClient, Endpoint
+from stepscope.eval.served.chat import ChatClient, Endpoint, make_endpoint
 
 Plan = tuple[Sample, tuple[Slot, ...]]
 Texts = Mapping[tuple[str, int], str]  # of a model, by video and number of the slot
@@ -88,12 +88,7 @@ def _check_options(options: DialoguesOptions) -> Endpoint | None:
         return None
     if not options.endpoint or not options.model.strip():
         raise ValueError("a served model needs both --endpoint and --model")
-    endpoint = Endpoint(
-        url=options.endpoint, model=options.model, timeout_s=options.timeout_s, num_retries=options.retries
-    )
-    if endpoint.is_stream:
-        raise ValueError(f"--endpoint must be an http:// or https:// address; got {options.endpoint}")
-    return endpoint
+    return make_endpoint(options)
 
 
 def _check(split: Split) -> int:

@@ -24,7 +24,7 @@ MAX_LISTED: Final = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Moment:
+class TaskProgress:
     """What is known after the updates of a frame."""
 
     time_s: float
@@ -48,13 +48,13 @@ class Moment:
 class Course:
     """The course of a video: its moments, and from which frame on something is known or done; inf if never."""
 
-    moments: tuple[Moment, ...]
+    moments: tuple[TaskProgress, ...]
     """The moment before the video, and that of each frame with updates."""
     known_at: Mapping[str, float]
     """Of each step by its id, and of each cause of a mistake: a step is known when it can start, or starts."""
     done_at: Mapping[str, float]
 
-    def at(self, frame: int) -> Moment:
+    def at(self, frame: int) -> TaskProgress:
         """Return the latest moment up to a frame."""
         return self.moments[bisect_right(self.moments, frame, key=lambda moment: moment.frame) - 1]
 
@@ -66,7 +66,7 @@ class Slot:
     time_s: float
     role: Literal["user", "assistant"]
     kind: Literal["goal", "opening", "progress", "summary", "question"]
-    moment: Moment
+    moment: TaskProgress
     end_s: float | None = None
     """End of the reply span; None for an instant."""
     begun: Step | None = None
@@ -95,6 +95,7 @@ def follow_updates(sample: Sample) -> Course:
         if turn.role == "update" and (update := parse_update(turn.text)) is not None
     ]
     state = initial_state(sample.steps, sample.initial_state)
+    # -1 is before the first frame, inf is never.
     begun_at = {step_id: math.inf if value == "not_started" else -1.0 for step_id, value in state.items()}
     done_at = {step_id: -1.0 if value == "completed" else math.inf for step_id, value in state.items()}
     causes = dict[str, float]()
@@ -111,7 +112,7 @@ def follow_updates(sample: Sample) -> Course:
     names = {step.id: step for step in sample.steps}
     by_state = {value: {step: names[step] for step in state if state[step] == value} for value in STATES}
     opened, completed = by_state["in_progress"], by_state["completed"]
-    moments = list[Moment]()
+    moments = list[TaskProgress]()
     groups = [(frame, list(group)) for frame, group in groupby(updates, key=lambda one: one[0])]
     for frame, group in [(-1, []), *groups]:
         for _, _, update in group:
@@ -120,7 +121,7 @@ def follow_updates(sample: Sample) -> Course:
             by_state[TRANSITIONS[update.transition][1]][update.step_id] = names[update.step_id]
         ends = [(names[update.step_id], turn) for _, turn, update in group if update.transition == "complete"]
         moments.append(
-            Moment(
+            TaskProgress(
                 time_s=group[-1][1].time_s if group else 0.0,
                 frame=frame,
                 started=tuple(names[one.step_id] for _, _, one in group if one.transition == "start"),
@@ -168,7 +169,7 @@ def build_turns(sample: Sample, slots: Sequence[Slot], texts: Sequence[str]) -> 
     return tuple(sorted(turns, key=turn_order))
 
 
-def _react(before: Moment, moment: Moment) -> Slot | None:
+def _react(before: TaskProgress, moment: TaskProgress) -> Slot | None:
     """Return what the assistant says at a frame with updates; None if a step starts that it named already."""
     named = None if before.open else before.next  # when the step before it was completed
     begun = next((step for step in reversed(moment.started) if step != named and step in moment.open), None)

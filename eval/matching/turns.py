@@ -276,11 +276,7 @@ class TextEncoder:
 
     def settings(self) -> dict[str, str]:
         """Return name, version and digest under their keys in ``metrics.json``."""
-        return {
-            "text_encoder": self.name,
-            "text_encoder_version": self.version,
-            "text_encoder_digest": self.digest,
-        }
+        return {"text_encoder": self.name, "text_encoder_version": self.version, "text_encoder_digest": self.digest}
 
 
 def import_encoder(name: str) -> TextEncoder:

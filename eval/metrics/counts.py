@@ -15,8 +15,9 @@ import numpy as np
 from stepscope.eval.metrics.values import Numbers, SortedNumbers, Values, Weightings
 
 _MAX_BLOCK: Final = 64
+"""Weightings that are computed together."""
 _MAX_BLOCK_NUMBERS: Final = 2**24
-"""Weightings of a block, and these times the numbers of the longest list, which bounds the memory."""
+"""Bound of their memory: weightings of a block times the length of the longest list."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,7 +91,7 @@ def ratio(part: float, whole: float) -> float:
 
 
 def count_among(number: float, total: float) -> float:
-    """Return ``number``; nan if ``total``, of which it could be a part, is 0."""
+    """Return ``number``, a part of ``total``; nan if the total is 0."""
     return float(number) if total else math.nan
 
 

@@ -89,6 +89,7 @@ def count_decisions(
     prob, does = np.array(probs, float), np.array(decided, bool)
     expected = np.zeros(len(prob), bool)
     expected[frames] = True
+    # 1e-9: a product such as 0.29 * 100, which is 28.99..., counts as the whole number.
     tolerances = [int(tolerance_s * fps + 1e-9) for tolerance_s in TOLERANCES_S]
     offsets_s = [
         [offset / fps for offset in offsets]
@@ -220,10 +221,7 @@ def count_role(sample: Sample, role: str, probs: Sequence[float], decided: Seque
     num_silent = max(0, sample.num_frames - len(decided))
     frames = [frame for frame in reference_frames(sample, role) if frame < len(decided) + num_silent]
     return count_decisions(
-        [*probs, *[math.nan] * num_silent],
-        [*decided, *[False] * num_silent],
-        expected_frames=frames,
-        fps=sample.fps,
+        [*probs, *[math.nan] * num_silent], [*decided, *[False] * num_silent], expected_frames=frames, fps=sample.fps
     )
 
 

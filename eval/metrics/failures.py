@@ -49,6 +49,7 @@ def judge(
     }
     responses = _judge_responses(sample, spoken_texts(outputs), match.pairs, spoken)
     updated, missed_updates = _judge_updates(sample, updates)
+    # At one frame the updates come first: the model writes them before its message.
     turns = tuple(sorted((*updated, *responses), key=lambda turn: (turn.frame_index, turn.role != "update")))
     last = outputs[-1].frame_index if outputs else -1
     repeated = find_repeats(turns)

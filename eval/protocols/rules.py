@@ -151,10 +151,7 @@ def read_video(rule: Rule, sample: Sample, outputs: Sequence[FrameOutput], *, gr
         accuracies = grade_all(rule, replies, turns, spans, find_question(sample), grade)
     num_frames = min(outputs[-1].frame_index + 1 if outputs else 0, sample.num_frames)
     video = Video(
-        references=spans,
-        times_s=times_s,
-        accuracies=tuple(map(tuple, accuracies)),
-        duration_s=num_frames / sample.fps,
+        references=spans, times_s=times_s, accuracies=tuple(map(tuple, accuracies)), duration_s=num_frames / sample.fps
     )
     return RunVideo(video=video, positions=tuple(position for position, _ in references))
 

@@ -29,13 +29,7 @@ from stepscope.eval.reports.entries import ABOUT as BASELINES
 from stepscope.eval.reports.entries import Entries, Entry, open_entries
 from stepscope.eval.reports.scoring import ScoreSettings, describe_scoring, make_analyzer
 from stepscope.eval.reports.statistics import compare_scores, correct_p_values
-from stepscope.eval.reports.table_formats import (
-    TableFormat,
-    escape_latex,
-    format_notes,
-    format_table,
-    format_tabular,
-)
+from stepscope.eval.reports.table_formats import TableFormat, escape_latex, format_notes, format_table, format_tabular
 from stepscope.eval.runs.folder import RunFolder
 from stepscope.eval.runs.provenance import read_provenance
 

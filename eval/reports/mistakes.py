@@ -64,7 +64,6 @@ class MistakeText:
     """Which states of steps are wrong, and until when."""
 
     def __str__(self) -> str:
-        """Return the sentences in order."""
         return " ".join(filter(None, (self.scene, self.act, self.states)))
 
 

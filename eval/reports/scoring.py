@@ -204,14 +204,15 @@ def score_run(
     for name, video in analyzed.items():
         if video.stale_roots:
             warnings[name] = "; ".join(filter(None, [warnings.get(name), f"{_STALE}{video.stale_roots}"]))
-    rows: list[Mapping[str, str | float]] = [
-        {
-            "video_id": entry.video_id,
-            "error": errors.get(entry.video_id, ""),
-            "warning": warnings.get(entry.video_id, ""),
-            **compute_video_scores(counts.get(entry.video_id, VideoCounts()), score_texts=scorer.summarize),
-        }
-        for entry in split.entries
+    rows = [
+        make_video_row(
+            name,
+            counts.get(name),
+            error=errors.get(name, ""),
+            warning=warnings.get(name, ""),
+            score_texts=scorer.summarize,
+        )
+        for name in (entry.video_id for entry in split.entries)
     ]
     steps = tabulate_steps([step for video in analyzed.values() for step in video.step_counts])
     charts = build_chart_data(list(analyzed.values())) | chart_signals(run.signals(), list(analyzed.values()))
@@ -244,11 +245,19 @@ def make_report(rows: Sequence[VideoCounts], *, score_texts: ScoreTexts, num_res
     )
 
 
-def compute_video_scores(counts: VideoCounts, *, score_texts: ScoreTexts = undefined_texts) -> dict[str, float]:
-    """Return the scores of one video in the columns of ``videos.csv``; all are nan for empty counts."""
-    scores = score_counts(counts, score_texts=score_texts)
+def make_video_row(
+    video_id: str,
+    counts: VideoCounts | None = None,
+    *,
+    error: str = "",
+    warning: str = "",
+    score_texts: ScoreTexts = undefined_texts,
+) -> dict[str, str | float]:
+    """Return a row of ``videos.csv``, but for ``scoring``; all scores are nan without counts."""
+    scores = score_counts(counts or VideoCounts(), score_texts=score_texts)
     renamed = {name.replace("CIDEr", "CIDEr_split_df"): value for name, value in scores.items()}
-    return {metric.name: renamed[metric.name] for metric in METRICS if metric.scope != "split"}
+    columns = {metric.name: renamed[metric.name] for metric in METRICS if metric.scope != "split"}
+    return {"video_id": video_id, "error": error, "warning": warning, **columns}
 
 
 def write_tables(folder: Path, run: ScoredRun, settings: Mapping[str, Any]) -> None:

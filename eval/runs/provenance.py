@@ -224,7 +224,7 @@ class _ScoringEncoder(BaseModel):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TracedVideo:
+class VideoTraces:
     """The outputs of one video in one run."""
 
     video_id: str
@@ -243,7 +243,7 @@ def read_provenance(run: RunFolder) -> Provenance:
     return Provenance.of_settings(run.path.resolve().name, {**(run.settings() or {}), **encoder})
 
 
-def iter_traced_videos(run: RunFolder, samples: Iterable[Sample]) -> Iterator[TracedVideo]:
+def iter_traced_videos(run: RunFolder, samples: Iterable[Sample]) -> Iterator[VideoTraces]:
     """Yield the outputs of samples in a run, in order; those of an unfinished video are empty.
 
     Raises ``ValueError`` for invalid outputs.
@@ -251,10 +251,10 @@ def iter_traced_videos(run: RunFolder, samples: Iterable[Sample]) -> Iterator[Tr
     name, has_states = run.path.resolve().name, run.has_states()
     for sample in samples:
         outputs = run.finished_outputs(sample)
-        yield TracedVideo(video_id=sample.video_id, outputs=outputs, run=name, has_states=has_states)
+        yield VideoTraces(video_id=sample.video_id, outputs=outputs, run=name, has_states=has_states)
 
 
-def write_traces(path: Path, videos: Iterable[TracedVideo], *, signals: Sequence[SignalSpec] = ()) -> None:
+def write_traces(path: Path, videos: Iterable[VideoTraces], *, signals: Sequence[SignalSpec] = ()) -> None:
     """Write ``TRACE_COLUMNS`` and those of the signals atomically, a row per frame; unknown values are empty cells."""
     rows = (row for video in videos for row in iter_trace_rows(video))
     write_csv(path, rows, columns=[*TRACE_COLUMNS, *(_signal_column(spec.name) for spec in signals)])
@@ -264,7 +264,7 @@ def _signal_column(name: str) -> str:
     return f"signal_{replace_surrogates(name)}"
 
 
-def iter_trace_rows(video: TracedVideo) -> Iterator[dict[str, Cell]]:
+def iter_trace_rows(video: VideoTraces) -> Iterator[dict[str, Cell]]:
     """Yield the rows of one video in frame order, with further fields beside ``TRACE_COLUMNS``."""
     for output in video.outputs:
         yield {

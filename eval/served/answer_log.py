@@ -45,7 +45,6 @@ class AnswerLog:
         self._file = path.open("ab", buffering=0)  # a killed process loses no answer
 
     def __len__(self) -> int:
-        """Return the number of answers."""
         return len(self._kept)
 
     def find(self, frame_index: int) -> KeptAnswer | None:

@@ -70,7 +70,7 @@ class Completion:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Failure:
+class NoAnswer:
     """Why a response has no answer."""
 
     problem: str
@@ -82,7 +82,7 @@ class Failure:
 
 def read_response(
     payload: object, *, is_opened_by_prompt: bool = False, has_tools: bool = False
-) -> Completion | Failure:
+) -> Completion | NoAnswer:
     """Return the answer in the JSON of ``/chat/completions``; ``is_opened_by_prompt`` is that of an earlier answer.
 
     With ``has_tools``, of a request that offers tools, it may be calls of them.
@@ -97,14 +97,14 @@ def read_response(
     message = choice.get("message") if isinstance(choice, dict) else None
     if not isinstance(message, dict):
         shown = short_repr(payload)
-        return Failure(problem=f"it has no choices[0].message; check that the address ends in /v1: {shown}")
+        return NoAnswer(problem=f"it has no choices[0].message; check that the address ends in /v1: {shown}")
     content = message.get("content")
     if not isinstance(content, str | list | None):
-        return Failure(problem="its content is no text")
+        return NoAnswer(problem="its content is no text")
     refusal = "".join(_list_texts(message.get("refusal")) or _list_texts(content, kinds=("refusal",)))
     if refusal or finish in _FILTERED:
         reason = f"the model refuses: {refusal[:_MAX_SHOWN]}" if refusal else f"a filter stops it, {finish}"
-        return Failure(problem=f"{reason}; choose another prompt or model")
+        return NoAnswer(problem=f"{reason}; choose another prompt or model")
     texts = _list_texts(content, kinds=("text", "output_text"))
     thoughts = ["".join(_list_texts(message.get(name))) for name in _REASONING_FIELDS]
     thoughts.append("".join(_list_texts(content, kinds=("reasoning", "thinking"))))
@@ -129,14 +129,14 @@ def read_text(
     num_thought: int | None = None,
     tokens: Sequence[TokenProbs] = (),
     is_opened_by_prompt: bool = False,
-) -> Completion | Failure:
+) -> Completion | NoAnswer:
     """Return the answer in a text, which may begin with reasoning.
 
     ``thought`` is a reasoning that the server gives apart, and ``num_thought`` the number of its tokens, if known.
     ``is_opened_by_prompt`` is that of an earlier answer: a cut text without an end of reasoning is then reasoning.
     """
     if len(text or "") > MAX_CHARS:
-        return Failure(problem=f"it has more than {MAX_CHARS} characters")
+        return NoAnswer(problem=f"it has more than {MAX_CHARS} characters")
     inside, message = split_reasoning(text or "", is_opened_by_prompt=is_opened_by_prompt)
     if (repeated := thought.strip()) and re.match(rf"{re.escape(repeated)}(?!\S)", message or ""):
         message = (message or "")[len(repeated) :]
@@ -149,7 +149,7 @@ def read_text(
     has_reasoning, is_cut = bool(thought or num_thought or message is None), finish in _CUT or message is None
     problem = "" if strip_text(message or "") else _explain_empty(text, finish, has_reasoning, is_cut)
     if problem:
-        return Failure(problem=problem, is_cut=is_cut)
+        return NoAnswer(problem=problem, is_cut=is_cut)
     answer = (message or "").strip()
     chosen = _select_tokens(tokens, answer, thought)
     count = len(tokens) - len(chosen) if num_thought is None and chosen else num_thought
@@ -172,7 +172,7 @@ def _read_calls(value: object) -> Iterator[ToolCall]:
             yield ToolCall(call_id=call_id, name=name, arguments=replace_surrogates(arguments))
 
 
-def _find_error(parts: Sequence[Mapping[str, Any]], finish: str) -> Failure | None:
+def _find_error(parts: Sequence[Mapping[str, Any]], finish: str) -> NoAnswer | None:
     """Return the error that a response, or its choice, has in place of an answer; None without one."""
     error = next((part["error"] for part in parts if part.get("error")), None)
     if error is None and parts and parts[0].get("object") == "error":
@@ -180,12 +180,12 @@ def _find_error(parts: Sequence[Mapping[str, Any]], finish: str) -> Failure | No
     return describe_error(error or finish, finish=finish) if error or finish in _BROKEN else None
 
 
-def describe_error(error: object, *, finish: str = "") -> Failure:
+def describe_error(error: object, *, finish: str = "") -> NoAnswer:
     """Return an error that comes in place of an answer, with the status that it or a finish reason names."""
     status = _read_status(error) or _BROKEN.get(finish)
     words = error.get("message") if isinstance(error, dict) else error
     named = f"status {status} in its answer" if status else "an error in its answer"
-    return Failure(problem=f"{named}: {_show(words or error)}", status=status)
+    return NoAnswer(problem=f"{named}: {_show(words or error)}", status=status)
 
 
 def _read_status(error: object) -> int | None:

@@ -17,7 +17,7 @@ import httpx
 
 from stepscope.engine.errors import EngineError
 from stepscope.engine.io.files import load_json, replace_surrogates, to_json
-from stepscope.eval.served.answers import Completion, Failure, read_response
+from stepscope.eval.served.answers import Completion, NoAnswer, read_response
 
 KEY_VARIABLES: Final = ("STEPSCOPE_API_KEY", "OPENAI_API_KEY")
 """Environment variables of the key, in order of preference."""
@@ -79,6 +79,15 @@ class Endpoint:
     def is_stream(self) -> bool:
         """Whether it is a WebSocket, in contrast to an endpoint that is polled."""
         return urlsplit(self.url).scheme in _STREAMS
+
+
+def make_endpoint(options: Any) -> Endpoint:
+    """Return the endpoint of a command's options. Raises ``ValueError`` for a WebSocket."""
+    limits = {"timeout_s": options.timeout_s, "num_retries": options.retries}
+    endpoint = Endpoint(url=options.endpoint, model=options.model, **limits)
+    if endpoint.is_stream:
+        raise ValueError(f"--endpoint must be an http:// or https:// address; got {options.endpoint}")
+    return endpoint
 
 
 def _check_url(url: str) -> None:
@@ -220,17 +229,14 @@ class ChatClient:
     _runner: asyncio.Runner = field(init=False)
 
     def __post_init__(self) -> None:
-        """Make the pool of connections."""
         self._pace = RequestPace(self.endpoint.requests_per_minute, sleep=self.sleep, clock=self.clock)
         self._http = httpx.AsyncClient(timeout=self.endpoint.timeout_s)
         self._runner = asyncio.Runner()
 
     def __enter__(self) -> Self:
-        """Return the client."""
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Close its connections."""
         with self._runner as runner:
             runner.run(self._http.aclose())
 
@@ -301,7 +307,7 @@ class ChatClient:
                 self.sleep(wait_s)
         raise ServedModelError(self._explain(problem, body))
 
-    def _read(self, response: httpx.Response, *, has_tools: bool) -> Completion | Failure:
+    def _read(self, response: httpx.Response, *, has_tools: bool) -> Completion | NoAnswer:
         """Return the answer of a response without the key. Raises ``NoAnswerError`` for one that is no JSON."""
         try:
             payload = load_json(response.content.decode())
@@ -310,7 +316,7 @@ class ChatClient:
             cure = "switch off its streaming" if is_stream else "check that its address ends in /v1"
             raise NoAnswerError(f"the endpoint answers with no JSON; {cure}: {hide_key(response.text)}") from error
         answer = read_response(payload, is_opened_by_prompt=self._is_opened_by_prompt, has_tools=has_tools)
-        if isinstance(answer, Failure):
+        if isinstance(answer, NoAnswer):
             return answer
         self._is_opened_by_prompt |= answer.is_opened_by_prompt
         return clean_answer(answer)

@@ -26,7 +26,7 @@ from stepscope.eval.runs.imports.system_output import find_by_names
 from stepscope.eval.served.answer_log import AnswerLog, open_answers
 from stepscope.eval.served.chat import Endpoint
 from stepscope.eval.served.options import RunVideoOptions
-from stepscope.eval.served.prompts import DEFAULT_PROMPT, Prompt
+from stepscope.eval.served.prompts import DEFAULT_PROMPT, FramePrompt
 from stepscope.eval.served.stream import Served, can_ask, stream_video
 
 
@@ -138,9 +138,9 @@ def _served(options: RunVideoOptions) -> Served:
             raise ValueError(f"the prompt {options.prompt} cannot be read as text: {error}") from error
     config = options.stream
     states = list_states(config.policy, config.states)
-    prompt = Prompt(
+    prompt = FramePrompt(
         template=template,
-        silence=states.get(SILENCE, Prompt().silence).strip(),
+        silence=states.get(SILENCE, FramePrompt().silence).strip(),
         num_pictures=options.pictures,
         system=config.system_prompt,
         states=states,

@@ -24,7 +24,7 @@ _MAX_HISTORY: Final = 50
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Prompt:
+class FramePrompt:
     """How a frame is put to the model."""
 
     template: str = DEFAULT_PROMPT

@@ -22,7 +22,7 @@ from stepscope.eval.served.answer_log import AnswerLog, KeptAnswer
 from stepscope.eval.served.answers import Completion
 from stepscope.eval.served.chat import ChatClient, Endpoint, NoAnswerError
 from stepscope.eval.served.probabilities import read_silence_prob, read_yes_prob
-from stepscope.eval.served.prompts import CONTEXT, Prompt, make_messages
+from stepscope.eval.served.prompts import CONTEXT, FramePrompt, make_messages
 from stepscope.eval.served.video_chat import open_video_chat
 
 NOT_SILENT: Final = "not_silent_prob"
@@ -36,7 +36,7 @@ class Served:
 
     endpoint: Endpoint
     """Address and limits. An address ``ws://`` or ``wss://`` is a session of vLLM-Omni; any other is polled."""
-    prompt: Prompt = field(default_factory=Prompt)
+    prompt: FramePrompt = field(default_factory=FramePrompt)
     max_side: int = 512
     """Longest side of a picture that is sent, in pixels."""
     config: StreamConfig = field(default_factory=StreamConfig)
@@ -57,10 +57,7 @@ class Served:
         missing = "vLLM-Omni's stream has no logprobs" if self.endpoint.is_stream else "the server gives no logprobs"
         speak = partial(SignalSpec, decides="speak", threshold=self.config.speak_threshold, missing=missing)
         update = partial(SignalSpec, decides="update", threshold=self.config.update_threshold, missing=missing)
-        asked = (
-            speak(name=YES_SPEAK, label="P(yes) to speak"),
-            update(name=YES_UPDATE, label="P(yes) of steps"),
-        )
+        asked = (speak(name=YES_SPEAK, label="P(yes) to speak"), update(name=YES_UPDATE, label="P(yes) of steps"))
         return (speak(name=NOT_SILENT, label="1 - P(silence)"), *(asked if self.has_questions else ()))
 
 
@@ -182,7 +179,7 @@ def stream_video(
             before_s = clock()
             model.see(picture, time_s=time_s)
             if kept is None:
-                fill = partial(Prompt.fill, task=task, time_s=time_s, user=due, history=history)
+                fill = partial(FramePrompt.fill, task=task, time_s=time_s, user=due, history=history)
                 answer = model.ask(fill(served.prompt))
                 thought = answer.reasoning and replace(answer.reasoning, latency_ms=1000 * (clock() - before_s))
                 signals = {NOT_SILENT: 1 - read_silence_prob(answer.tokens, served.prompt.silence)}

@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 from websockets.exceptions import InvalidStatus, WebSocketException
 from websockets.sync.client import ClientConnection, connect
 
-from stepscope.eval.served.answers import MAX_CHARS, Completion, Failure, describe_error, read_text
+from stepscope.eval.served.answers import MAX_CHARS, Completion, NoAnswer, describe_error, read_text
 from stepscope.eval.served.chat import (
     LOADING_CURE,
     MAX_BYTES,
@@ -69,7 +69,7 @@ class VideoChat:
             self._sleep(backoff_s(attempt))
             attempt += 1
 
-    def _read_answer(self) -> Completion | Failure:
+    def _read_answer(self) -> Completion | NoAnswer:
         texts = {"response.text.delta": "", "response.reasoning.delta": ""}
         until_s = time.monotonic() + self._timeout_s
         while True:

@@ -72,7 +72,6 @@ class BestPoint:
         return f"{self.num_tied} points have this value{'' if self.is_present else f'; this is {choice}'}"
 
     def __str__(self) -> str:
-        """Return the point as text, with its ties."""
         text = f"{self.metric}{self.grid.of_rule} {self.format(self.value)} at {self.place}"
         return f"{text} ({self.ties})" if self.ties else text
 

@@ -65,7 +65,6 @@ class Grid:
     """The policy of the thresholds of ``speak_prob`` and ``update_prob``."""
 
     def __post_init__(self) -> None:
-        """Check both axes."""
         if not self.speak and not self.update:
             raise ValueError("the grid has no threshold; give at least one")
         for name, values, spec in (("speak", self.speak, self.speak_spec), ("update", self.update, self.update_spec)):
@@ -80,7 +79,6 @@ class Grid:
             raise ValueError(f"the grid has {len(self)} points; give at most {_MAX_POINTS}")
 
     def __len__(self) -> int:
-        """Return the number of points."""
         return max(1, len(self.speak)) * max(1, len(self.update))
 
     @property

@@ -203,8 +203,8 @@ def preview(traces: Traces, grid: Grid) -> GridScores:
     """
     signals = [_find_signal(traces, grid, decides) for decides in grid.titles]
     errors = dict(traces.errors)
+    known = {video_id for other in traces.signals for video_id in other.videos}
     for signal in signals:
-        known = {video_id for other in traces.signals for video_id in other.videos}
         for video_id in sorted(known - signal.videos.keys()):
             errors.setdefault(video_id, f"its outputs hold no values of {signal.name}")
     if not (videos := [video_id for video_id in signals[0].videos if video_id not in errors]):

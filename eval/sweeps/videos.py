@@ -60,11 +60,7 @@ class _Walk:
     """The walk of one video over the grid."""
 
     def __init__(
-        self,
-        features: SampleFeatures,
-        worker_config: WorkerConfig,
-        sample: Sample,
-        points: SweptPoints,
+        self, features: SampleFeatures, worker_config: WorkerConfig, sample: Sample, points: SweptPoints
     ) -> None:
         self.sample, self._points = sample, points
         unswept = worker_config.config.update_threshold  # without updates it has no effect

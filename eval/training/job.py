@@ -46,7 +46,7 @@ _NOT_COMPARED = frozenset(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
+class TrainingOutcome:
     """The checkpoint of a finished run."""
 
     step: int
@@ -105,10 +105,7 @@ class TrainingJob:
             states=list_states(self._stream.policy, self._stream.states) or None,
         )
         self._adaptation = prepare(
-            self._checkpoint,
-            options.method,
-            rank=options.lora_rank,
-            silent_token=options.silent_token,
+            self._checkpoint, options.method, rank=options.lora_rank, silent_token=options.silent_token
         )
         if options.decisions != "heads":
             self._adaptation = replace(self._adaptation, decision_policy=self._stream.decision_policy)
@@ -184,7 +181,7 @@ class TrainingJob:
         )
         yield from self._session.run(self._batches)
 
-    def finish(self) -> Outcome:
+    def finish(self) -> TrainingOutcome:
         """Score the best checkpoint, write the model card, and return the scores of its choice."""
         assert self._session is not None
         log, options = self._session.log, self.options
@@ -214,7 +211,7 @@ class TrainingJob:
             scores=scores,
         )
         score = log.best_score if self._validator is not None else math.nan
-        return Outcome(step=log.best_step, score=score, start_score=log.rows[0]["score"])
+        return TrainingOutcome(step=log.best_step, score=score, start_score=log.rows[0]["score"])
 
     def _load_data(self, progress: Callable[[Sequence[Sample]], Iterable[Sample]]) -> None:
         options = self.options

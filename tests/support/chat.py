@@ -9,8 +9,8 @@ import gradio as gr
 
 from stepscope.app.chat import handlers
 from stepscope.app.chat.prompts import EncodedClips, run_prompt
-from stepscope.app.chat.views import AskView
 from stepscope.app.chat.window import ChatWindow
+from stepscope.app.controls.widgets import Updates
 from stepscope.app.window.context import AppContext
 from stepscope.app.window.live_run import LiveRun
 from tests.support.chat_socket import wait_until_free
@@ -26,7 +26,7 @@ def answer(context: AppContext, window: ChatWindow, live: LiveRun | None) -> str
     return str(take(answering(context, window, live))[-1].status)
 
 
-def answering(context: AppContext, window: ChatWindow, live: LiveRun | None) -> AsyncGenerator[AskView]:
+def answering(context: AppContext, window: ChatWindow, live: LiveRun | None) -> AsyncGenerator[Updates]:
     """Return the views of the answer to the waiting question about a run."""
     clips = EncodedClips()
     return handlers.answer(context, clips.threads, partial(run_prompt, context, clips, live=live), window)
@@ -40,11 +40,11 @@ def questions(window: ChatWindow) -> list[str]:
     return [turn.question for turn in window.turns]
 
 
-def take(views: AsyncGenerator[AskView], num_views: int | None = None) -> list[AskView]:
+def take(views: AsyncGenerator[Updates], num_views: int | None = None) -> list[Updates]:
     """Return the first views, or all, and close the rest."""
 
-    async def collect() -> list[AskView]:
-        taken: list[AskView] = []
+    async def collect() -> list[Updates]:
+        taken: list[Updates] = []
         async with aclosing(views):
             while len(taken) != num_views and (view := await anext(views, None)) is not None:
                 taken.append(view)

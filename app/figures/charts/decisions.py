@@ -12,11 +12,11 @@ from stepscope.app.figures.charts.layout import (
     HEADS,
     Style,
     colours,
+    diagonal,
     make_chart,
     make_empty_chart,
     outline,
     plain,
-    reference_line,
     unit_axis,
 )
 from stepscope.app.formatting import format_score
@@ -118,7 +118,7 @@ def roc(results: Results, theme: Theme) -> go.Figure:
         return make_empty_chart(theme, OLD_CHARTS if results.charts and not results.charts["roc"] else NOT_SCORED)
     return make_chart(
         [
-            reference_line(theme, x=[0, 1], y=[0, 1]),
+            diagonal(theme),
             *_curves(deciders, theme, "roc", x="false_positive_rate", y="recall", score="auroc"),
         ],
         theme,

@@ -106,11 +106,8 @@ def make_chart(
     The texts of points are shown under the mouse. ``note`` is a short line below the title, and ``summary`` the main
     numbers in words, for readers who do not see the chart. ``Chart.draw`` adds the title of a chart without one.
     """
-    for trace in traces:
-        if trace.text is not None and not (trace.hovertemplate or trace.hoverinfo):
-            trace.hovertemplate = "%{text}<extra></extra>"
     small = {"font": {"size": SMALL_PX}}
-    return go.Figure(
+    figure = go.Figure(
         data=list(traces),
         layout={
             "template": template(theme),
@@ -136,10 +133,14 @@ def make_chart(
             **layout,
         },
     )
+    for trace in figure.data:  # copies: the caller's traces stay as they are
+        if trace.text is not None and not (trace.hovertemplate or trace.hoverinfo):
+            trace.hovertemplate = "%{text}<extra></extra>"
+    return figure
 
 
 def add_basis(figure: go.Figure, basis: str) -> go.Figure:
-    """Add the line of ``describe_scoring``: the page shows it below the chart, files of it below its note."""
+    """Add the line of ``describe_scoring``. The page shows it below the chart; a file shows it below the note."""
     return figure.update_layout(meta={**(figure.layout.meta or {}), "basis": clean_text(basis)})
 
 
@@ -162,10 +163,10 @@ def log_axis(values: Iterable[float]) -> dict[str, Any]:
     return {"type": "log", "tickvals": ticks, "ticktext": [f"{tick:,.12g}" for tick in ticks]}
 
 
-def reference_line(theme: Theme, *, x: Sequence[float], y: Sequence[float]) -> go.Scatter:
-    """Return a thin dotted line to compare with."""
+def diagonal(theme: Theme) -> go.Scatter:
+    """Return a thin dotted line from (0, 0) to (1, 1), to compare with."""
     line = {"color": colours(theme)["reference"], "dash": "dot", "width": 1}
-    return go.Scatter(x=x, y=y, mode="lines", line=line, hoverinfo="skip", showlegend=False)
+    return go.Scatter(x=[0, 1], y=[0, 1], mode="lines", line=line, hoverinfo="skip", showlegend=False)
 
 
 def bar_marker(theme: Theme, colour: str, pattern: str = "") -> dict[str, Any]:

@@ -10,10 +10,10 @@ from stepscope.app.figures.charts.layout import (
     HEADS,
     bar_marker,
     colours,
+    diagonal,
     make_chart,
     make_empty_chart,
     outline,
-    reference_line,
     unit_axis,
 )
 from stepscope.app.formatting import format_score
@@ -33,7 +33,7 @@ def reliability(results: Results, theme: Theme) -> go.Figure:
     if not deciders:
         return make_empty_chart(theme, NOT_SCORED)
     most = max(1, *(tenth["num_frames"] for decider in deciders for tenth in decider.charts["reliability"]))
-    traces: list[go.Scatter | go.Bar] = [reference_line(theme, x=[0, 1], y=[0, 1])]
+    traces: list[go.Scatter | go.Bar] = [diagonal(theme)]
     for decider in deciders:
         head, tenths, style = decider.title, decider.charts["reliability"], decider.style
         colour = colours(theme)[style.colour]

@@ -83,17 +83,17 @@ function drawTask(task) {
   ]);
 }
 
-const inputs = {};
-
 function preview(values) {
   document.querySelector("#player .ss").preview(values);
   showThresholds();
 }
 
 function showThresholds() {
-  const [speak, update] = document.querySelector("#player .ss").thresholds();
-  for (const [name, value] of Object.entries({ speak, update, theta: convertTheta(speak) })) {
-    for (const input of inputs[name] ?? []) if (Number(input.value) !== value) input.value = value;
+  const [speak, update] = document.querySelector("#player .ss").thresholds(),
+    values = { speak, update, theta: convertTheta(speak) };
+  for (const input of document.querySelectorAll(".threshold input")) {
+    const value = values[input.dataset.name];
+    if (Number(input.value) !== value) input.value = value;
   }
 }
 
@@ -117,11 +117,10 @@ function drawThreshold(name, thresholds) {
   const send = ({ target: { value: at } }) =>
     preview(isTheta ? { speak: convertTheta(Number(at)) } : { [name]: Number(at) });
   const value = isTheta ? convertTheta(thresholds.speak) : thresholds[name],
-    settings = { min: 0, max: 1, step: "any", value, oninput: send };
+    settings = { min: 0, max: 1, step: "any", value, oninput: send, dataset: { name } };
   const number = createNode("input", "", "", { type: "number", id: `${name}_number`, ...settings }),
     slider = createNode("input", "", "", { type: "range", ariaLabel: `${words}, slider`, ...settings }),
     label = createNode("label", "", words, { htmlFor: number.id });
-  inputs[name] = [number, slider];
   return createNode("div", "threshold", [label, slider, number], { title: isTheta ? hint : "" });
 }
 

@@ -8,12 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import torch
-from transformers import (
-    AutoTokenizer,
-    BitsAndBytesConfig,
-    PreTrainedTokenizerBase,
-    SmolVLMForConditionalGeneration,
-)
+from transformers import AutoTokenizer, BitsAndBytesConfig, PreTrainedTokenizerBase, SmolVLMForConditionalGeneration
 from transformers.utils import logging as transformers_logging
 
 from stepscope.engine.config import Quantization

@@ -12,12 +12,7 @@ from pathlib import Path
 import torch
 from peft import LoraConfig, PeftModel, get_peft_model, get_peft_model_state_dict, set_peft_model_state_dict
 from torch import Tensor, nn
-from transformers import (
-    LlamaConfig,
-    LlamaForCausalLM,
-    SiglipVisionConfig,
-    SiglipVisionModel,
-)
+from transformers import LlamaConfig, LlamaForCausalLM, SiglipVisionConfig, SiglipVisionModel
 
 from stepscope.engine.config import Quantization
 from stepscope.engine.errors import CheckpointError, first_line

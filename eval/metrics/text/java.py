@@ -211,11 +211,7 @@ class Meteor:
             stderr = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the process; a pipe could fill
             try:
                 self._process = subprocess.Popen(
-                    command,
-                    stdin=subprocess.PIPE,
-                    stdout=subprocess.PIPE,
-                    stderr=stderr,
-                    env=_environment(),
+                    command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=stderr, env=_environment()
                 )
             except OSError as error:
                 stderr.close()

@@ -29,11 +29,7 @@ def _count_chunks(video: Video, *, chunk_s: float) -> Counted:
     else:
         num_chunks = math.ceil((video.duration_s - ROUNDING) / chunk_s)
     wanted, spoken = (found & set(range(num_chunks)) for found in (wanted, spoken))
-    sums = {
-        "right": len(wanted & spoken),
-        "wrong": len(wanted ^ spoken),
-        "silent": num_chunks - len(wanted | spoken),
-    }
+    sums = {"right": len(wanted & spoken), "wrong": len(wanted ^ spoken), "silent": num_chunks - len(wanted | spoken)}
     return Counted(sums, tuple(float(chunk in spoken) for chunk in chunks))
 
 

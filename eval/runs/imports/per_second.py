@@ -138,12 +138,7 @@ def _find_duplex(result: Result, split: Split) -> Sample:
     return find_by_file([result.path.name], split)
 
 
-STREAMO_ROUNDS: Final = ResultForm(
-    name="Streamo",
-    matches=_has_rounds,
-    find_sample=_find_streamo,
-    read=_read_rounds,
-)
+STREAMO_ROUNDS: Final = ResultForm(name="Streamo", matches=_has_rounds, find_sample=_find_streamo, read=_read_rounds)
 STREAMO: Final = ResultForm(
     name="Streamo or JoyAI-VL",
     matches=lambda fields: fields.has_list("messages") and bool(fields.record["messages"]),

@@ -20,12 +20,7 @@ from typing import Final, NoReturn
 
 from stepscope.engine.imports import import_uncollected
 from stepscope.eval.data.samples import Sample
-from stepscope.eval.runs.pools.scheduler import (
-    MAX_STARTUP_FAILURES,
-    Backend,
-    WorkerEvent,
-    WorkerExited,
-)
+from stepscope.eval.runs.pools.scheduler import MAX_STARTUP_FAILURES, Backend, WorkerEvent, WorkerExited
 from stepscope.eval.runs.worker_messages import WorkerConfig, WorkerError, WorkerSpec
 
 SHUTDOWN_TIMEOUT_S: Final = 10.0

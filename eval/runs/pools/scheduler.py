@@ -92,6 +92,7 @@ class _Scheduler:
 
     def __init__(self, samples: Sequence[Sample], backend: Backend) -> None:
         self._backend = backend
+        # The longest first: a long video at the end would leave the other workers idle.
         self._queue = deque(sorted(samples, key=lambda sample: -sample.num_frames))
         self._workers: dict[str, _Worker] = {}
         self._deaths = Counter[str]()  # of workers that ran the video alone

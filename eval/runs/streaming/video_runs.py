@@ -81,13 +81,7 @@ class _VideoRuns:
     """The videos in flight of one worker."""
 
     def __init__(
-        self,
-        streamer: Streamer,
-        worker_config: WorkerConfig,
-        *,
-        device: str,
-        batch_size: int,
-        pool: EncoderPool,
+        self, streamer: Streamer, worker_config: WorkerConfig, *, device: str, batch_size: int, pool: EncoderPool
     ) -> None:
         self._streamer, self._checkpoint = streamer, streamer.checkpoint
         self._config = worker_config

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from stepscope.app.agents.documents import replace_table
-from stepscope.app.agents.table import MAX_REPLY_CHARS, Reply, call_tool, list_tools, pack_reply
+from stepscope.app.agents.table import MAX_REPLY_CHARS, ToolReply, call_tool, list_tools, pack_reply
 from stepscope.app.agents.tools import Tools, open_runs
 from stepscope.app.agents.workspace import Caller
 from stepscope.app.review_store.actions import Action, check_verdict
@@ -197,7 +197,7 @@ def test_a_reply_is_bounded() -> None:
     assert len(pack_reply({"rows": ["x" * 500] * 100}).text) < 9_000, "all rows, with shorter texts"
     with pytest.raises(ValueError, match="ask for less"):
         pack_reply({"rows": ["x" * 500] * 1000})
-    assert pack_reply({"value": float("nan"), "none": None, "rows": []}) == Reply(text="{}")
+    assert pack_reply({"value": float("nan"), "none": None, "rows": []}) == ToolReply(text="{}")
     assert MAX_REPLY_CHARS / 3.5 <= 4000
 
 

@@ -22,7 +22,7 @@ def test_a_question_is_answered_with_its_times_and_the_run_stays_as_it_was(conte
     assert not status.startswith("Answered at 0:02.5: 0 of ")
     assert [message["role"] for message in window.messages()] == ["user", "user", "assistant"] * 2
     assert live.run is before
-    timing = window.turn.timing
+    timing = window.request.timing
     assert timing is not None
     first = f"of {timing.prompt_tokens} prompt tokens reused, first token after {1000 * timing.first_s:.0f} ms"
     assert re.fullmatch(rf".* {first}(; before it \d+\.\d s for pictures and queue)?\.", status)

@@ -12,7 +12,7 @@ from lxml import etree
 from stepscope.app.exports.elan import write_eaf
 from stepscope.app.exports.elan_edits import read_eaf_corrections
 from stepscope.app.exports.rows import ReviewedVideo
-from stepscope.app.exports.spans import Span, split_lanes
+from stepscope.app.exports.spans import TimedText, split_lanes
 from stepscope.app.review_store.review import fold_actions
 from stepscope.eval.annotations.corrected_samples import apply_corrections
 from stepscope.eval.annotations.corrections import Correction, name_turns
@@ -73,7 +73,9 @@ def test_the_document_names_its_video_and_where_a_clip_starts(tmp_path: Path) ->
 @given(st.lists(st.integers(0, 9), max_size=12))
 @few
 def test_annotations_of_a_tier_never_overlap(starts: list[int]) -> None:
-    spans = [Span(track="t", start_ms=start, end_ms=start + 3, text=str(number)) for number, start in enumerate(starts)]
+    spans = [
+        TimedText(track="t", start_ms=start, end_ms=start + 3, text=str(number)) for number, start in enumerate(starts)
+    ]
     lanes = split_lanes(spans)
     assert sorted(span.start_ms for lane in lanes for span in lane) == sorted(starts)
     assert len(lanes) == max((starts.count(start) for start in starts), default=0)

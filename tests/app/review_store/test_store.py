@@ -12,7 +12,7 @@ import sqlalchemy as sa
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from stepscope.app.review_store.actions import Action, Event, Moment
+from stepscope.app.review_store.actions import Action, Event, PageState
 from stepscope.app.review_store.database import StoreError
 from stepscope.app.review_store.store import open_store
 from stepscope.eval.annotations.corrections import Correction, TurnName
@@ -20,7 +20,7 @@ from tests.support.data.strategies import HOSTILE, TEXTS
 from tests.support.reviews.databases import new_database
 
 EVENT = Event(video_id="boat", kind="generated", role="assistant", time_s=1.5, text="Set down the hull.")
-MOMENT = Moment(run_digest="r1", model_digest="m1", speak_threshold=0.5, update_threshold=0.25, playhead_s=1.625)
+MOMENT = PageState(run_digest="r1", model_digest="m1", speak_threshold=0.5, update_threshold=0.25, playhead_s=1.625)
 
 
 def judge(reviewer: str = "ann", event: Event = EVENT, note: str = "") -> Action:
@@ -66,7 +66,7 @@ def test_another_action_of_a_used_name_is_refused(where: str) -> None:
     with open_store(where) as store:
         action = store.append(judge())
         assert store.append(replace(action, at=datetime(2031, 1, 1, tzinfo=UTC))) == action
-        for other in (replace(action, note="other"), replace(action, moment=Moment())):
+        for other in (replace(action, note="other"), replace(action, moment=PageState())):
             with pytest.raises(ValueError, match=f"another action has the action_id '{action.action_id}'"):
                 store.append(other)
         assert store.read() == (action,)

@@ -17,7 +17,7 @@ from sqlalchemy import delete, insert
 from stepscope.app.exports.folder import correct_samples, gather_videos
 from stepscope.app.exports.formats import EXPORT_FORMATS, write_export
 from stepscope.app.player.review import answer
-from stepscope.app.review_store.actions import ActionKind, EventKind, Moment
+from stepscope.app.review_store.actions import ActionKind, EventKind, PageState
 from stepscope.app.review_store.database import ACTIONS
 from stepscope.app.review_store.review import review_agreement, review_disagreements
 from stepscope.app.review_store.store import open_store, read_review
@@ -71,7 +71,7 @@ CORRECTIONS = st.fixed_dictionaries(
     {"kind": mostly(st.sampled_from(CORRECTION_KINDS)), "turn": mostly(TURNS)},
     optional={"text": mostly(TEXTS), "time_s": mostly(st.sampled_from([0.5, 3.0]))},
 )
-MOMENTS = st.fixed_dictionaries({}, optional=dict.fromkeys(Moment.__dataclass_fields__, NUMBERS | TEXTS))
+MOMENTS = st.fixed_dictionaries({}, optional=dict.fromkeys(PageState.__dataclass_fields__, NUMBERS | TEXTS))
 ACTIONS_SENT = st.fixed_dictionaries(
     {"action_id": mostly(st.uuids().map(str)), "kind": mostly(st.sampled_from(get_args(ActionKind)))},
     optional={

@@ -36,8 +36,8 @@ def files(folder: Path) -> dict[str, bytes]:
 
 def write(*query: Any) -> tuple[Any, Any]:
     """Write an export as far as the file that is handed out."""
-    ((said, button),) = handlers.export(*query)
-    return said, button
+    (view,) = handlers.export(*query)
+    return view.said, view.download
 
 
 @pytest.mark.parametrize("content", ["everything, as eaf", "everything, as json", "corrected split, as dst"])

@@ -122,15 +122,15 @@ def test_the_page_places_the_model_on_the_gpu_at_start(
 ) -> None:
     seen: list[Any] = []
 
-    def load(path: str, *, device: str, graphs: str, **_: Any) -> Checkpoint:
+    def load(options: Any, *, device: str, graphs: str) -> Checkpoint:
         seen.append((device, graphs))
-        return load_model(path, device="cpu")
+        return load_model(options.checkpoint, device="cpu")
 
     def build(context: AppContext, *_: Any) -> None:
         seen.append(context.remote is not None)
         raise StoppedError
 
-    monkeypatch.setattr(serve, "load_model", load)
+    monkeypatch.setattr(serve, "load_as", load)
     monkeypatch.setattr(serve, "build_page", build)
     options = ["--checkpoint", str(tiny_folder), "--data", str(demo_manifest), "--runs", str(tmp_path / "runs")]
     assert main(["demo", *options, "--device", "cpu", "--port", str(free_port())]) == 2

@@ -12,7 +12,7 @@ import pytest
 from stepscope.engine.chat.answering import AnswerDelta, AnswerEnd, AnswerEvent, Prefilled
 from stepscope.engine.chat.pool import QueueFullError, WorkerPool
 from stepscope.engine.chat.prompts import Conversation, render_conversation
-from stepscope.engine.chat.service import ChatService, Leased, QueuePlace, Turn
+from stepscope.engine.chat.service import AnswerRequest, ChatService, Leased, QueuePlace
 from stepscope.engine.chat.worker import ChatPrompt, ChatWorker
 from stepscope.engine.loading import load_model
 from stepscope.engine.model.checkpoint import Checkpoint
@@ -37,8 +37,8 @@ def make_prompt(checkpoint: Checkpoint, question: str) -> ChatPrompt:
     return ChatPrompt(pieces=render_conversation(codec, talk, base=codec.system("Be brief.")), features={})
 
 
-def started(max_new_tokens: int = MAX_TOKENS) -> Turn:
-    turn = Turn()
+def started(max_new_tokens: int = MAX_TOKENS) -> AnswerRequest:
+    turn = AnswerRequest()
     turn.start(max_new_tokens)
     return turn
 
@@ -47,7 +47,7 @@ async def ask(
     service: ChatService[ChatWorker],
     prompt: ChatPrompt,
     *,
-    turn: Turn | None = None,
+    turn: AnswerRequest | None = None,
     leaves: Callable[[Event], bool] = lambda event: False,
 ) -> list[Event]:
     """Return the events of an answer up to the one at which the client leaves."""

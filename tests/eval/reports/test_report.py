@@ -15,7 +15,7 @@ from stepscope.eval.metrics.definitions import METRICS
 from stepscope.eval.metrics.score import VideoCounts, analyze_video
 from stepscope.eval.metrics.text import undefined_texts
 from stepscope.eval.reports.charts import roc
-from stepscope.eval.reports.scoring import compute_video_scores, make_report
+from stepscope.eval.reports.scoring import make_report, make_video_row
 from stepscope.eval.reports.tables import format_scores, write_columns
 from tests.eval.metrics.test_score import SAMPLE, outputs
 from tests.support.streams.fakes import count_letters
@@ -44,10 +44,10 @@ def test_a_report_counts_the_videos_in_which_a_score_is_undefined(rows: list[Vid
 
 
 def test_a_video_and_the_data_dictionary_have_the_same_columns(rows: list[VideoCounts], tmp_path: Path) -> None:
-    scores = compute_video_scores(rows[0])
+    scores = make_video_row("v", rows[0])
     write_columns(tmp_path / "columns.csv")
     columns = list(csv.DictReader((tmp_path / "columns.csv").read_text(encoding="utf-8").splitlines()))
-    assert [column["column"] for column in columns] == [*scores, "scoring"]
+    assert [column["column"] for column in columns] == [*scores, "scoring"][3:]
     assert "CIDEr_split_df" in scores
     assert "CIDEr" not in scores
     assert all(column["definition"].endswith(".") and column["range"] and column["source"] for column in columns[:-1])

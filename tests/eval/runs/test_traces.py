@@ -13,7 +13,7 @@ from stepscope.engine.decisions.signals import SignalSpec
 from stepscope.engine.records import FrameOutput
 from stepscope.eval.recorder import RunRecorder
 from stepscope.eval.runs.folder import FILES, build_schema
-from stepscope.eval.runs.provenance import PROVENANCE_COLUMNS, TRACE_COLUMNS, Provenance, TracedVideo, write_traces
+from stepscope.eval.runs.provenance import PROVENANCE_COLUMNS, TRACE_COLUMNS, Provenance, VideoTraces, write_traces
 from tests.support.paths import ROOT
 
 SETTINGS = {
@@ -59,7 +59,7 @@ def test_a_row_per_frame_says_what_was_decided_written_and_believed(tmp_path: Pa
         latency_ms=math.nan,
     )
     path = tmp_path / "traces.csv"
-    write_traces(path, [TracedVideo(video_id="@a", outputs=(OUTPUT, silent), run="demo")])
+    write_traces(path, [VideoTraces(video_id="@a", outputs=(OUTPUT, silent), run="demo")])
     first, second = read(path)
     assert tuple(first) == TRACE_COLUMNS
     assert first["video_id"] == "'@a"
@@ -93,7 +93,7 @@ def test_the_provenance_names_model_device_thresholds_settings_and_encoder() -> 
 def test_named_signals_and_the_state_of_the_assistant_have_columns(tmp_path: Path) -> None:
     specs = (SignalSpec(name="=cmd, \ud800"), SignalSpec(name="yes"))
     output = replace(OUTPUT, signals={"yes": 0.25, "=cmd, \ud800": math.nan}, state="standby")
-    video = TracedVideo(video_id="a", outputs=(output, OUTPUT), run="x")
+    video = VideoTraces(video_id="a", outputs=(output, OUTPUT), run="x")
     write_traces(tmp_path / "t.csv", [video], signals=specs)
     first, second = read(tmp_path / "t.csv")
     assert tuple(first) == (*TRACE_COLUMNS, "signal_=cmd, ?", "signal_yes")

@@ -14,11 +14,11 @@ from stepscope.engine.records import FrameOutput
 from stepscope.eval.data.loading import read_split
 from stepscope.eval.matching.grading import Reply
 from stepscope.eval.runs.folder import RunFolder
-from stepscope.eval.served.answers import Completion, Failure, read_response
+from stepscope.eval.served.answers import Completion, NoAnswer, read_response
 from stepscope.eval.served.chat import ChatClient, Endpoint, NoAnswerError, ServedModelError
 from stepscope.eval.served.judge import EndpointJudge
 from stepscope.eval.served.probabilities import read_silence_prob, read_token_probs
-from stepscope.eval.served.prompts import Prompt
+from stepscope.eval.served.prompts import FramePrompt
 from stepscope.eval.served.video_chat import open_video_chat
 from tests.support.paths import ASSETS
 from tests.support.servers.served import ModelServer, serve_chat, serve_video_chat
@@ -85,7 +85,7 @@ def test_the_message_is_what_follows_the_thinking(written: str, message: str) ->
 def test_a_thinking_without_an_end_is_no_answer(written: str, finish: str) -> None:
     assert split_reasoning(written)[1] is None
     answer = read_response(reply(written, finish_reason=finish))
-    assert isinstance(answer, Failure)
+    assert isinstance(answer, NoAnswer)
     assert answer.is_cut
     assert "reasoning" in answer.problem
 
@@ -189,13 +189,13 @@ def test_a_token_of_the_end_that_a_server_leaves_in_the_text_is_no_part_of_it(en
 
 @pytest.mark.parametrize("written", ["**SILENT**", "`SILENT`", "[SILENT]", "_silent_.", '"SILENT"'])
 def test_silence_with_marks_around_it_is_silence(written: str) -> None:
-    assert Prompt().read(written) == ("silent", None)
+    assert FramePrompt().read(written) == ("silent", None)
 
 
 @pytest.mark.parametrize("call", ['<tool_call>{"name": "look"}</tool_call>', "<function=look></function>"])
 def test_a_call_of_a_tool_in_the_text_is_no_message(call: str) -> None:
     answer = read_response(reply(call))
-    assert isinstance(answer, Failure)
+    assert isinstance(answer, NoAnswer)
     assert "tool" in answer.problem
 
 

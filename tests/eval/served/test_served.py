@@ -24,7 +24,7 @@ from stepscope.eval.runs.folder import RunFolder
 from stepscope.eval.served.answer_log import open_answers
 from stepscope.eval.served.chat import ChatClient, Endpoint, ServedModelError
 from stepscope.eval.served.judge import EndpointJudge
-from stepscope.eval.served.prompts import Prompt
+from stepscope.eval.served.prompts import FramePrompt
 from stepscope.eval.served.stream import Served, stream_video
 from stepscope.eval.served.video_chat import open_video_chat
 from tests.support.data.batches import no_java
@@ -105,7 +105,7 @@ def test_a_stream_is_opened_again_after_a_passing_refusal_and_keeps_its_rate() -
 
 def test_a_polled_model_gets_the_latest_pictures_the_users_words_and_what_it_said(tmp_path: Path) -> None:
     with serve_chat(ModelServer(answers=["Begin.", "SILENT", "Hang it."])) as server:
-        recorded(tmp_path / "run", server, number=4, prompt=Prompt(num_pictures=2))
+        recorded(tmp_path / "run", server, number=4, prompt=FramePrompt(num_pictures=2))
     contents = [request["messages"][0]["content"] for request in server.requests]
     assert [len(content) for content in contents] == [2, 3, 3, 3]  # one or two pictures, and the text
     picture = contents[0][0]["image_url"]["url"].removeprefix("data:image/jpeg;base64,")
@@ -205,7 +205,7 @@ def test_an_address_that_is_none_or_holds_a_key_is_refused(url: str, reason: str
 @pytest.mark.parametrize("template", ["{picture}", "{goal.__class__}", "{goal!r:>9999999999}", " \u200b"])
 def test_a_prompt_that_is_empty_or_has_an_unknown_field_is_refused(template: str) -> None:
     with pytest.raises(ValueError, match=r"may have the fields|the prompt is empty"):
-        Prompt(template=template)
+        FramePrompt(template=template)
 
 
 def test_the_command_records_a_bundled_video_against_its_split(

@@ -7,10 +7,10 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+from stepscope.app.controls.widgets import Updates
 from stepscope.app.review_store.actions import Action
 from stepscope.app.review_store.events import reference_event
 from stepscope.app.review_store.store import open_store
-from stepscope.app.reviews.handlers import ReviewView
 from stepscope.app.reviews.query import ReviewQuery
 from stepscope.engine.records import FrameOutput
 from stepscope.eval.annotations.corrections import Correction, Verdict, name_turns
@@ -102,7 +102,7 @@ def clicked(*cells: Any) -> Any:
     return SimpleNamespace(row_value=list(cells))
 
 
-def words(view: ReviewView) -> str:
+def words(view: Updates) -> str:
     """Return all that a view shows."""
     rest = (view.progress, view.videos, view.agreement, view.to_settle)
     return json.dumps([view.status.value, getattr(view.prefer, "choices", None), *rest])

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from stepscope.app.exports.rows import ReviewedVideo
-from stepscope.app.review_store.actions import Action, Event, Moment
+from stepscope.app.review_store.actions import Action, Event, PageState
 from stepscope.app.review_store.review import Opinion, Review, fold_actions
 from stepscope.engine.records import FrameOutput
 from stepscope.eval.annotations.corrections import Correction, name_turns
@@ -25,7 +25,7 @@ SAMPLE = replace(
     ),
 )
 NAMES = name_turns(SAMPLE.turns)
-MOMENT = Moment(run_digest="r1", model_digest="m1", speak_threshold=0.5, update_threshold=0.25, playhead_s=1.5)
+MOMENT = PageState(run_digest="r1", model_digest="m1", speak_threshold=0.5, update_threshold=0.25, playhead_s=1.5)
 REVIEWERS = ("=cmd()", "<script>")
 
 

@@ -127,14 +127,19 @@ export function timeOf(data, frame) {
 }
 
 // Moves the frames of a cut of the context; frames that the browser has dropped are negative.
-export function moveCut(cut, count) {
+function moveCut(cut, count) {
   const move = (frame) => (frame === null ? null : frame - count);
   return { ...cut, frame: move(cut.frame), first_frame: move(cut.first_frame), last_frame: move(cut.last_frame) };
 }
 
+// The lists of a run with entries at some frames, each with what moves the frames of an entry: a name here is appended
+// while the run streams, and dropped with its frames.
+export const SPARSE = { refreshed: (frame, count) => frame - count, forgotten: moveCut };
+
 // Drops the first frames of a live session, whose series are without them already; the indices of all others move.
 export function dropFrames(data, count) {
-  const later = (frames) => frames.filter((frame) => frame >= count).map((frame) => frame - count);
+  const later = (entries, move = SPARSE.refreshed) =>
+    entries.filter((entry) => (entry.frame ?? entry) >= count).map((entry) => move(entry, count));
   const states = data.assistant_states,
     reached = countUpTo(states, count, ([frame]) => frame) - 1;
   const laterStates = states.slice(Math.max(0, reached)).map(([frame, word]) => [Math.max(0, frame - count), word]);
@@ -142,9 +147,8 @@ export function dropFrames(data, count) {
     turns.filter(({ frame }) => frame >= count).map((turn) => ({ ...turn, frame: turn.frame - count }));
   Object.assign(data, {
     num_dropped: data.num_dropped + count,
-    forgotten: data.forgotten.filter(({ frame }) => frame >= count).map((cut) => moveCut(cut, count)),
     begin_s: data.times[0],
-    refreshed: later(data.refreshed),
+    ...Object.fromEntries(Object.entries(SPARSE).map(([name, move]) => [name, later(data[name], move)])),
     assistant_states: laterStates,
     decided: Object.fromEntries(DECISIONS.map((name) => [name, later(data.decided[name])])),
     bands: {

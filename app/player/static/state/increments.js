@@ -1,7 +1,7 @@
 // A run that streams: each increment from the server is appended to the data, with work that does not grow with the
 // run.
 
-import { dropFrames, insertRow, moveCut, referenceRow, SERIES, stateAt, timeOf, turnRow, unpack } from "./data.js";
+import { dropFrames, insertRow, referenceRow, SERIES, SPARSE, stateAt, timeOf, turnRow, unpack } from "./data.js";
 import { appendSignal, DECISIONS, decodeFloats } from "./signals.js";
 
 const POLL_INTERVAL_MS = 500,
@@ -123,8 +123,8 @@ export class GrowingRun {
     data.assistant_states.push(...increment.assistant_states.map(([frame, word]) => [local(frame), word]));
     data.reached = data.times.length ? data.times.at(-1) + 1 / data.fps : 0;
     data.duration_s = Math.max(data.duration_s, data.times.at(-1) ?? 0);
-    data.refreshed.push(...increment.refreshed.map(local));
-    data.forgotten.push(...increment.forgotten.map((cut) => moveCut(cut, data.num_dropped)));
+    for (const [name, move] of Object.entries(SPARSE))
+      data[name].push(...increment[name].map((entry) => move(entry, data.num_dropped)));
     for (const name of DECISIONS) {
       data.decided[name].push(...increment.decided[name].map(local));
       if (data.expected) data.expected[name].push(...increment.expected[name]);

@@ -38,7 +38,6 @@ class PlayerComponents:
     """The components of the player's tab that its handlers update."""
 
     clip: Any
-    live: Any
     video: Any
     upload: Any
     goal: Any
@@ -48,6 +47,7 @@ class PlayerComponents:
     progress: Any
     player: Any
     scores: Any
+    live: Any
     run: Any
     stop: Any
     speak: Any

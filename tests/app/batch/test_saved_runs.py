@@ -48,7 +48,7 @@ def test_the_videos_of_a_run_follow_one_another_in_the_order_of_its_table(
     assert last.run.clip.name == "v2"
     listed = list_videos(finished, "a")  # the table shows another run
     at = listed.index("v1")
-    by = 1 if at + 1 < len(listed) else -1
+    by: Literal[1, -1] = 1 if at + 1 < len(listed) else -1
     assert step(second, by, name="another", query="slice:ends").run.clip.name == listed[at + by]
     assert (step(first, -1), step(last, 1), step(None, 1)) == (None,) * 3
     assert said == [

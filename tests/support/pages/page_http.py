@@ -57,8 +57,9 @@ class PageClient:
         raise AssertionError(f"the page has no event {trigger} of {name}")
 
     def find_following(self, event: dict[str, Any]) -> dict[str, Any]:
-        """Return the first event that follows another."""
-        return next(found for found in self.events() if found["trigger_after"] == event["id"])
+        """Return the event that a ticket of another starts: the change of one of its outputs."""
+        changes = [[output, "change"] for output in event["outputs"]]
+        return next(found for found in self.events() if any(target in changes for target in found["targets"]))
 
     def inputs(self, event: dict[str, Any], **named: Any) -> list[Any]:
         """Return the inputs of an event in a new window; ``named`` overrides values by element id."""

@@ -100,7 +100,8 @@ def make_player(
     - ``step_search``, ``step_settle``, ``step_videos``: the next (``by`` 1) or previous (-1) entry of a list to open.
     - ``list_choices``: the ``part`` of the head whose menu is open, and the ``split`` and ``run`` in focus; answered by
       the patch ``choices``.
-    - ``open_focus``: the ``split``, ``run`` and ``video`` to open, and the second (``at``) to stay at, or None.
+    - ``open_focus``: the ``split``, ``run`` and ``video`` to open, and the second (``at``) to stay at, or None; or the
+      parameters of a ``link``.
     - ``open_tabs``: the page's ``tab``, and its ``view`` or None, to which Back leads.
     - ``what_if``: makes or shows a branch; see ``app.player.what_if``.
     - ``next_video``: the video after which the next one of a queue is opened (``video_id``, ``run``, ``reviewer``).

@@ -188,7 +188,7 @@ def wire_player(context: AppContext, batches: BatchContext, reviews: ReviewConte
         part, split, run = (str(widgets.read_event(event, name) or "") for name in ("part", "split", "run"))
         return patch_player(choices={"part": part, "found": list_choices(batches, part, split=split, run=run)})
 
-    widgets.wire(player.list_choices, offer, None, player, **widgets.AT_ONCE)
+    widgets.wire(player.list_choices, offer, None, player, **widgets.AT_ONCE, **each)
     options = {**widgets.MODEL_QUEUE, "show_progress": "hidden", **each}
     widgets.wire(player.inspect_frame, inspect, live, player, **options)
     widgets.wire(player.explain_frame, explain, live, player, **options)

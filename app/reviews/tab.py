@@ -29,6 +29,8 @@ FOCUSED_JS = f"""(split, run, who, blind) => {{{_KEPT_JS}
 """Script: read them, and the split and run in focus, as inputs."""
 CHOOSE_JS = "(run) => { document.querySelector('#player .ss')?.chooseRun?.(run); }"
 """Script: the chosen run is in focus."""
+CHOOSE_SPLIT_JS = "(split) => { document.querySelector('#player .ss')?.chooseSplit?.(split); }"
+"""Script: the newest run of the chosen split is in focus."""
 REMEMBER = """(value) => {{
     try {{ localStorage['stepscope:{name}'] = {words}; }} catch {{}}
     document.dispatchEvent(new CustomEvent('stepscope:{name}', {{detail: {words}}}));
@@ -111,6 +113,7 @@ def _wire_view(
     wire(partial(gr.on, changes), show, setup.inputs, view, **latest)
     wire(partial(gr.on, changes), show_queue, setup.inputs, queue, **latest)
     setup.runs.select(None, setup.runs, None, js=CHOOSE_JS, api_visibility="private")
+    setup.split.select(None, setup.split, None, js=CHOOSE_SPLIT_JS, api_visibility="private")
     keep_name = REMEMBER.format(name="reviewer", words="value.trim()")
     keep_blind = REMEMBER.format(name="blind", words="value ? 'yes' : 'no'")
     setup.reviewer.blur(None, setup.reviewer, None, js=keep_name, api_visibility="private")

@@ -5,8 +5,8 @@ import {
   countUpTo,
   drawnVerdict,
   KINDS,
-  LOW_SIMILARITY,
   referenceWord,
+  SIGNS,
   signOfTurn,
   updateWords,
 } from "../state/data.js";
@@ -94,15 +94,16 @@ export class Transcript {
     const missed = reference?.is_missed ? { update: "missed update", assistant: "missed" }[role] : null,
       kind = turn ? turn.failure : missed;
     const score = turn?.verdict === "matched" && turn.score !== null ? turn.score.toFixed(2) : "";
+    const sign = turn ? signOfTurn(turn) : KINDS[kind];
     const mark = createNode(
       "span",
       `ss-mark ss-${kind ? "mismatched" : turn && drawnVerdict(turn)}`,
       [
-        turn ? signOfTurn(turn) : KINDS[kind],
+        sign,
         score && createNode("small", "ss-score ss-detail", score),
         turn?.grade !== undefined && gradeTag(data, turn),
       ],
-      { title: [kind ?? (turn?.is_low && LOW_SIMILARITY), score && `similarity ${score}`].filter(Boolean).join(", ") },
+      { title: [SIGNS[sign], score && `similarity ${score}`].filter(Boolean).join("; ") },
     );
     const isGiven = role === "user" && reference.is_given,
       isQuoted = !isGiven && reference && (!turn || reference.text !== turn.text);
@@ -120,7 +121,9 @@ export class Transcript {
     ]);
     const parts = [
       createNode("span", "ss-time", clockText(row.time)),
-      createNode("span", "", { update: "◆", user: "▹", assistant: "●" }[role]),
+      createNode("span", "", { update: "◆", user: "▹", assistant: "●" }[role], {
+        title: { update: "update of a step", user: "user", assistant: "message" }[role],
+      }),
       words,
       mark,
       createNode("span", "ss-given"),

@@ -7,6 +7,33 @@ import { canFail } from "../state/stops.js";
 import { DECISIONS } from "../state/signals.js";
 import { compareFailures } from "./failure_changes.js";
 
+const TREES = "stepscope:what_if"; // the branches of a few runs by digest, which a reload of the window keeps
+const MAX_TREES = 5,
+  MAX_BRANCHES = 40; // of a run
+const TEXTS = ["name", "changes", "parent", "difference"];
+
+function readTrees() {
+  try {
+    return new Map(JSON.parse(sessionStorage[TREES] ?? "[]"));
+  } catch {
+    return new Map();
+  }
+}
+
+function readTree(root) {
+  const nodes = readTrees().get(root);
+  return Array.isArray(nodes) ? nodes.filter((one) => TEXTS.every((key) => typeof one?.[key] === "string")) : [];
+}
+
+function keepTree({ root, nodes }) {
+  const trees = readTrees();
+  trees.delete(root);
+  trees.set(root, nodes.slice(-MAX_BRANCHES));
+  try {
+    sessionStorage[TREES] = JSON.stringify([...trees].slice(-MAX_TREES));
+  } catch {} // a browser without storage keeps none
+}
+
 const text = (value) => JSON.stringify(value);
 const seconds = (value) => Number(value.toFixed(3));
 const OF_REST = "  # from here on; with time 0 from the start";
@@ -102,7 +129,7 @@ function runBranch(player) {
 export function keepBranch(player) {
   const { data, whatIf } = player,
     root = data?.branch?.root ?? data?.run;
-  if (!data || (whatIf.root !== root && data.is_finished)) Object.assign(whatIf, { root, nodes: [] });
+  if (!data || (whatIf.root !== root && data.is_finished)) Object.assign(whatIf, { root, nodes: readTree(root) });
   if (!data?.branch || !data.is_finished || !data.events.length) return;
   const { name, changes } = data.branch,
     known = whatIf.nodes.find((node) => node.changes === changes),
@@ -113,7 +140,8 @@ export function keepBranch(player) {
     difference = isJudged
       ? `−${countText(count("fixed", records), "failure")}, +${count("broken", records)}`
       : "not scored";
-  if (!known) whatIf.nodes.push({ name, changes, parent, difference, number: data.failures.length });
+  if (!known) whatIf.nodes.push({ name, changes, parent, difference });
+  keepTree(whatIf);
 }
 
 // The tree of the branches: the run itself, and below each the branches of it.

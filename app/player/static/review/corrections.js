@@ -5,7 +5,7 @@ import { clockText, correctedText, gridFrame, parseTime } from "../state/data.js
 import { createButton, createNode, keepSetting, setStatus, showTurns } from "../dom/dom.js";
 import { conflictText, describeAction, describeEvent } from "../events/event_words.js";
 import { correctedTurn, lastTurn, requestScoring } from "../state/layer.js";
-import { correctedEvent, currentEvent, eventByKey } from "../events/opinions.js";
+import { correctedEvent, currentEvent, eventByKey, isSame } from "../events/opinions.js";
 import { seek } from "../clock/playhead.js";
 import { goToEvent } from "../playback/selection.js";
 import { openTab } from "../panels/tabs.js";
@@ -118,7 +118,10 @@ export function resetEdited(player) {
 
 export function deleteTurn(player) {
   withCorrectableTurn(player, (turn) => {
-    const event = correctedEvent(player, currentEvent(player));
+    const event = correctedEvent(player, currentEvent(player)),
+      isOfTurn = ({ correction: one, video_id: video }) =>
+        video === player.data.video_id && ["delete", "add"].includes(one?.kind) && isSame(one.turn, turn.name);
+    if (player.outbox.all().some(isOfTurn)) return setStatus(player, "Not saved yet: D works again once it is.");
     submitAndSay(player, { kind: turn.isDeleted ? "add" : "delete", turn: turn.name }, event);
   });
 }

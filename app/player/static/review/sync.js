@@ -4,8 +4,8 @@ import { layout } from "../timeline/chart.js";
 import { focusedInput, setStatus } from "../dom/dom.js";
 import { describeAction } from "../events/event_words.js";
 import { withTimeout } from "../state/increments.js";
-import { eventTime, scoreIfWanted } from "../state/layer.js";
-import { currentPlace, eventByKey, isAtPlace, mergeOpinions, sideByKey } from "../events/opinions.js";
+import { eventTime, requestScoring, scoreIfWanted } from "../state/layer.js";
+import { currentPlace, eventByKey, isAtPlace, mergeOpinions, opinion, sideByKey } from "../events/opinions.js";
 import { goToEvent, showFailureOfMoved } from "../playback/selection.js";
 
 const RETRY_MS = 3000,
@@ -113,9 +113,20 @@ function handleReply(player, video, reply) {
     showFailureOfMoved(player);
     scoreIfWanted(player);
   }
+  requestReasons(player);
   // after the reference was updated: its times are current
   if (done) setStatus(player, describeAction(player, done, sideByKey(player, wanted), changed));
   if (wanted && !focusedInput(player)) showChanged(player, wanted);
+}
+
+// Asks for the reasons of the failures that were judged since: a blind page sends none before.
+function requestReasons(player) {
+  const { data, review } = player,
+    isJudged = ({ key }) => opinion(player, key).verdict !== null,
+    asked = `${data.run} ${player.reviewer} ${data.failures.filter(isJudged).length}`;
+  if (!data.is_blinded || review.reasoned === asked) return;
+  review.reasoned = asked;
+  requestScoring(player);
 }
 
 // Selects the changed event at its present time. Later actions of the same place wait on: theirs is the new one.

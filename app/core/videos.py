@@ -86,7 +86,7 @@ class Clip:
     @property
     def is_drawing(self) -> bool:
         """Whether it is one of the bundled videos, which the bundled model knows; without a file, by its name."""
-        return is_known_drawing(self.path, self.name)
+        return is_drawing(self.path) if self.path.is_file() else (_DRAWINGS / f"{self.name}.mp4").is_file()
 
     @property
     def size(self) -> tuple[int, int]:
@@ -106,11 +106,6 @@ _DRAWINGS = ASSETS / "demo"
 def is_drawing(path: Path) -> bool:
     """Return whether a file has the content of a bundled video, under any name; one of another size is not read."""
     return any(cmp(path, drawing, shallow=False) for drawing in _DRAWINGS.glob("*.mp4"))
-
-
-def is_known_drawing(path: Path, name: str) -> bool:
-    """Return whether a video is a bundled one; without a file, by its name."""
-    return is_drawing(path) if path.is_file() else (_DRAWINGS / f"{name}.mp4").is_file()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,7 +7,7 @@ from typing import Any
 
 from stepscope.app.core.batch_context import BatchContext
 from stepscope.app.core.results import WORST_FIRST, VideoFilter, choose_rows
-from stepscope.app.core.videos import is_known_drawing
+from stepscope.app.core.videos import is_drawing
 from stepscope.engine.config import format_thresholds
 from stepscope.engine.model.files.bundled import BUNDLED_DIGESTS
 from stepscope.engine.plurals import format_count
@@ -70,9 +70,9 @@ def _is_foreign(batches: BatchContext, name: str) -> bool:
     settings, split = batches.settings_of(name), batches.find_split(name)
     if settings.get("model_digest") not in BUNDLED_DIGESTS or split is None:
         return False
-    if (is_known := settings.get("is_drawing")) is not None:
-        return not is_known
-    return not all(is_known_drawing(sample.video_path or Path(), sample.video_id) for sample in split.samples)
+    paths = (sample.video_path or Path() for sample in split.samples)
+    is_own = any(path.is_file() and not is_drawing(path) for path in paths)
+    return not settings["is_drawing"] if "is_drawing" in settings else is_own
 
 
 def _list_videos(batches: BatchContext, split: str, run: str) -> Iterator[dict[str, Any]]:

@@ -40,6 +40,7 @@ _CONDITIONS: Final = {
 }
 """The condition of each experiment of ``eval.diagnosis.experiments`` in a sentence."""
 _NOT_EXPLAINED: Final = "Not explained yet: experiments can find out why."
+_BLIND: Final = "Blind: the reason is shown after your verdict on the first mistake, too."
 _NO_PROOF: Final = (
     "It does not prove what the model saw: recency, the picture difference and random weights rank pictures alike."
 )
@@ -48,8 +49,8 @@ _NO_PROOF: Final = (
 def pack_reasons(run: Run, failures: Sequence[Failure], keys: Sequence[str] = ()) -> tuple[Packed, list[Packed]]:
     """Return the roots of a run with their sentences, and for each failure its root.
 
-    ``keys`` are those of the failures; only the reasons of ``Kept.shown`` are returned, and their roots. Without a
-    current diagnosis they are the sentence that says why there is none, and nothing per failure.
+    ``keys`` are those of the failures: where ``Kept.shown`` lacks one, or its first mistake, its reason is left out.
+    Without a current diagnosis they are the sentence that says why there is none, and nothing per failure.
     """
     nothing = [Packed() for _ in failures]
     if not failures or not run.is_finished:
@@ -59,23 +60,18 @@ def pack_reasons(run: Run, failures: Sequence[Failure], keys: Sequence[str] = ()
         return {"why_not": missing}, nothing
     names = name_steps(run.task)
     shown = run.kept.shown
-    is_sent = [shown is None or key in shown for key in keys or [""] * len(failures)]
-    judged = list(zip(video.failures, is_sent, strict=True))
-    sent = {found.root for found, is_one in judged if is_one}
-    numbers = [number for number in range(len(video.roots)) if shown is None or number in sent]
+    is_judged = [shown is None or key in shown for key in keys or [""] * len(failures)]
+    judged = [found if is_one else None for found, is_one in zip(video.failures, is_judged, strict=True)]
+    own = {found.root for found in judged if found is not None and not found.is_consequence}
+    numbers = [number for number in range(len(video.roots)) if shown is None or number in own]
     packed = [_pack_root(run, names, video, number, run.kept.diagnosis) for number in numbers]
     of_failures = [
-        {"root": numbers.index(found.root), "is_consequence": found.is_consequence} if is_one else Packed()
-        for found, is_one in judged
+        {"root": numbers.index(found.root), "is_consequence": found.is_consequence}
+        if found is not None and found.root in numbers
+        else Packed()
+        for found in judged
     ]
-    if shown is None:
-        return {"roots": packed}, of_failures
-    own = {found.root for found, is_one in judged if is_one and not found.is_consequence}
-    bare = [
-        root | ({} if number in own else {"words": "", "cause": ""})
-        for number, root in zip(numbers, packed, strict=True)
-    ]
-    return {"roots": bare, "is_blinded": True}, of_failures
+    return {"roots": packed, **({} if shown is None else {"is_blinded": True, "why_not": _BLIND})}, of_failures
 
 
 def pack_evidence(run: Run) -> list[Packed]:

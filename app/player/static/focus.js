@@ -2,29 +2,23 @@
 
 import { openTabOf, updateAddress } from "./address.js";
 import { clockText, countText } from "./state/data.js";
+import { keepInWindow, readKept } from "./state/settings.js";
 import { isChosen, sentenceOf, stopText } from "./state/stops.js";
 import { createButton, createNode, setStatus, waitsForRelease } from "./dom/dom.js";
 import { goToFailure } from "./playback/selection.js";
 
 const PARTS = ["split", "run", "video", "moment"];
 const MAX_DRAWN = 100; // of a menu; typing finds the others
-const OWN_RUNS = "stepscope:own_runs"; // the latest runs that this window made, with their addresses
+const OWN_RUNS = "own_runs"; // the latest runs that this window made, with their addresses
 const MAX_OWN = 12;
+const NOTHING = { split: [""], run: [""], video: [""], moment: [""] };
 
-function readOwnRuns() {
-  try {
-    return JSON.parse(sessionStorage[OWN_RUNS] ?? "[]");
-  } catch {
-    return [];
-  }
-}
+const readOwnRuns = () => readKept(OWN_RUNS) ?? [];
 
 function keepOwnRun({ run, video_id: video, made_by: about, place, is_finished: isWhole, kept_run: kept }) {
   if (kept || !isWhole || !place.run || place.run === "none") return;
   const others = readOwnRuns().filter(({ id }) => id !== run);
-  try {
-    sessionStorage[OWN_RUNS] = JSON.stringify([{ id: run, video, about, place }, ...others].slice(0, MAX_OWN));
-  } catch {} // a browser without storage keeps none
+  keepInWindow(OWN_RUNS, [{ id: run, video, about, place }, ...others].slice(0, MAX_OWN));
 }
 
 // The run that was chosen in Batch or Reviews and is not opened in the player yet. Batch may not be drawn yet.
@@ -70,18 +64,10 @@ function markOf({ settings: { can_run: canRun, model_digest: own } }, { warning,
   return marks.filter(Boolean).join(" · ");
 }
 
-// The session of the tab Live, whose player is another one.
-function describeLive(player) {
-  const data = document.querySelector("#live_player .ss")?.unpacked?.(),
-    nothing = ["", ""];
-  if (!data) return { split: nothing, run: nothing, video: nothing, moment: nothing };
-  const run = ["live session", data.made_by, markOf(player, data)];
-  return { split: nothing, run, video: [data.name, ""], moment: nothing };
-}
-
 // The texts of the parts: what is named, what is said about it, and the mark of a run.
 function describe(player) {
-  if (openTabOf("rooms") === "live") return describeLive(player);
+  const live = openTabOf("rooms") === "live" && document.querySelector("#live_player .ss")?.unpacked?.(); // another player
+  if (live) return { ...NOTHING, run: ["live session", live.made_by, markOf(player, live)], video: [live.name, ""] };
   const { data } = player,
     { run, isOwn, split, about, video, known } = findFocus(player),
     name = data?.name ?? player.address.nothing?.name;
@@ -90,7 +76,7 @@ function describe(player) {
     letter = data?.letter ? `${data.letter} ` : "",
     stop = isOwn && player.stopIndex !== null ? data?.stops?.[player.stopIndex] : null;
   const mistakes = data?.is_judged && isOwn ? countText(data.mistakes.length, "mistake") : "";
-  if (!data && !player.address.nothing) return { split: [""], run: [""], video: [""], moment: [""] };
+  if (live !== false || (!data && !player.address.nothing)) return NOTHING;
   return {
     split: [split || (video && !run ? "uploads" : "its own split"), ""],
     run: isOwn
@@ -265,10 +251,14 @@ function choose(player, one) {
   openFocus(player, { split, run, video: one.id });
 }
 
+function pickRun({ crumbs, trigger }, run) {
+  Object.assign(crumbs, { picked: run, bare: "" });
+  trigger("show_run", { a: run, b: "" });
+}
+
 // Shows a run in Batch, and if they are open in Reviews.
 function showRun(player, run) {
-  Object.assign(player.crumbs, { picked: run, bare: "" });
-  player.trigger("show_run", { a: run, b: "" });
+  pickRun(player, run);
   if (openTabOf("rooms") === "reviews") player.trigger("review_run", { run });
 }
 
@@ -347,11 +337,7 @@ export function mountFocus(player) {
     if (relatedTarget && !box.contains(relatedTarget)) closeMenu(player, false);
   });
   player.root.focused = () => findFocus(player);
-  player.root.chooseRun = (run) => {
-    if (!run || run === findFocus(player).run) return;
-    Object.assign(player.crumbs, { picked: run, bare: "" });
-    player.trigger("show_run", { a: run, b: "" });
-  };
+  player.root.chooseRun = (run) => run && run !== findFocus(player).run && pickRun(player, run);
   player.root.chooseSplit = (split) => {
     focus.chosen = split;
     player.trigger("list_choices", { part: "split", split: "", run: "" });

@@ -29,6 +29,7 @@ export function createUpdate(data, tag, text) {
   return [createNode(tag, "ss-detail", text), createNode(tag, "ss-plain", updateWords(data, text))];
 }
 
+const ROLES = { update: ["◆", "update of a step"], user: ["▹", "user"], assistant: ["●", "message"] };
 const GRADES = ["wrong", "partly right", "right"];
 
 // The grade that the judge gave the replies of a reply span so far.
@@ -121,9 +122,7 @@ export class Transcript {
     ]);
     const parts = [
       createNode("span", "ss-time", clockText(row.time)),
-      createNode("span", "", { update: "◆", user: "▹", assistant: "●" }[role], {
-        title: { update: "update of a step", user: "user", assistant: "message" }[role],
-      }),
+      createNode("span", "", ROLES[role][0], { title: ROLES[role][1] }),
       words,
       mark,
       createNode("span", "ss-given"),

@@ -5,33 +5,20 @@ import { createButton, createNode, setStatus } from "../dom/dom.js";
 import { countText, frameAt, stateAt } from "../state/data.js";
 import { canFail } from "../state/stops.js";
 import { DECISIONS } from "../state/signals.js";
+import { keepInWindow, readKept } from "../state/settings.js";
 import { compareFailures } from "./failure_changes.js";
 
-const TREES = "stepscope:what_if"; // the branches of a few runs by digest, which a reload of the window keeps
-const MAX_TREES = 5,
-  MAX_BRANCHES = 40; // of a run
-const TEXTS = ["name", "changes", "parent", "difference"];
+const KEPT = ["name", "changes", "parent", "difference"]; // of a branch
 
-function readTrees() {
-  try {
-    return new Map(JSON.parse(sessionStorage[TREES] ?? "[]"));
-  } catch {
-    return new Map();
-  }
-}
-
+// A reload keeps the branches of the latest runs, by the digest of the run.
 function readTree(root) {
-  const nodes = readTrees().get(root);
-  return Array.isArray(nodes) ? nodes.filter((one) => TEXTS.every((key) => typeof one?.[key] === "string")) : [];
+  const nodes = readKept("what_if")?.[root];
+  return Array.isArray(nodes) ? nodes.filter((one) => KEPT.every((key) => typeof one?.[key] === "string")) : [];
 }
 
 function keepTree({ root, nodes }) {
-  const trees = readTrees();
-  trees.delete(root);
-  trees.set(root, nodes.slice(-MAX_BRANCHES));
-  try {
-    sessionStorage[TREES] = JSON.stringify([...trees].slice(-MAX_TREES));
-  } catch {} // a browser without storage keeps none
+  const { [root]: _, ...others } = readKept("what_if") ?? {};
+  keepInWindow("what_if", Object.fromEntries([...Object.entries(others), [root, nodes.slice(-40)]].slice(-5)));
 }
 
 const text = (value) => JSON.stringify(value);

@@ -51,13 +51,8 @@ export function drawReason(player, failure) {
   if (!isShown) return box.replaceChildren(failure ? createNode("span", "ss-dim", BLIND) : "");
   const evidence = decision ? evidenceParts(player) : failure ? [" ", evidenceButton(player, frame) ?? ""] : [];
   if (!failure || failure.kind === LOW_SIMILARITY) return box.replaceChildren(...evidence);
-  if (!root)
-    return box.replaceChildren(
-      createNode("span", "ss-dim", data.why_not),
-      " ",
-      explainButton(player) ?? "",
-      ...evidence,
-    );
+  const unknown = [createNode("span", "ss-dim", data.why_not), " ", explainButton(player) ?? "", ...evidence];
+  if (!root) return box.replaceChildren(...unknown);
   const parts = [createNode("span", "", isConsequence ? root.of_consequence : root.words, { title: COUNTED })];
   if (isConsequence) parts.push(" ", rootButton(player, failure.root));
   else parts.push(...consequencesPart(player, failure.root));
@@ -73,9 +68,8 @@ function go(player, number) {
 
 function rootButton(player, number) {
   const { stops } = player.data,
-    at = stops.findIndex((stop) => stop.isRoot && stop.root === number);
-  if (at < 0) return ""; // a blind page does not name it yet
-  const words = `${ROOT_SIGN} first mistake, ${clockText(stops[at].time)}`;
+    at = stops.findIndex((stop) => stop.isRoot && stop.root === number),
+    words = `${ROOT_SIGN} first mistake, ${clockText(stops[at].time)}`;
   return createButton("ss-cause-of", words, () => go(player, at), {
     title: "Go to the first mistake of the chain that this belongs to",
   });
@@ -85,15 +79,14 @@ function rootButton(player, number) {
 function explainButton(player) {
   const panel = document.querySelector("#explain"),
     { settings, data, isForeignRun } = player;
-  if (!panel || settings.hint || isForeignRun || !data.why_not) return null;
+  if (!panel || settings.hint || isForeignRun || !data.why_not || data.is_blinded) return null;
   const explain = () => {
     const start = panel.querySelector("#start_explain");
     if (!start.offsetParent) panel.querySelector("button").click(); // unfolds it
     start.click();
     setStatus(player, "Explaining this video: the panel below the scores shows its progress.");
   };
-  const title = "Find out by experiments on this video why it failed; it takes seconds";
-  return createButton("", "Explain", explain, { title });
+  return createButton("", "Explain", explain, { title: "Find out by experiments on this video; it takes seconds" });
 }
 
 // Whether the first mistake is one of the compared run, too; "" where that is not known.

@@ -10,7 +10,7 @@ import { seek } from "../clock/playhead.js";
 import { goToEvent } from "../playback/selection.js";
 import { openTab } from "../panels/tabs.js";
 import { drawTime, mountSpans, onsetsOf, snapSpan, snapTime, stepTime, turnInside } from "./spans.js";
-import { readSetting, writeSetting } from "../state/settings.js";
+import { readKept, readSetting, writeSetting } from "../state/settings.js";
 
 const UNDO_MS = 5000;
 
@@ -263,21 +263,16 @@ export function mountCorrections(player) {
   });
 }
 
-const SETTING = "texts",
-  MOST_KEPT = 40;
+const MOST_KEPT = 40;
 
 function typedTexts() {
-  try {
-    const texts = JSON.parse(readSetting(SETTING, "[]"));
-    return Array.isArray(texts) ? texts.filter((text) => typeof text === "string") : [];
-  } catch {
-    return [];
-  }
+  const texts = readKept("texts", "localStorage");
+  return Array.isArray(texts) ? texts.filter((text) => typeof text === "string") : [];
 }
 
 function keepText(text) {
   const others = typedTexts().filter((other) => other !== text);
-  if (text) writeSetting(SETTING, JSON.stringify([text, ...others].slice(0, MOST_KEPT)));
+  if (text) writeSetting("texts", JSON.stringify([text, ...others].slice(0, MOST_KEPT)));
 }
 
 // The texts that a turn of a role can have, without repeats.

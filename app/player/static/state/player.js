@@ -172,7 +172,6 @@ function newReview() {
     isAsking: false,
     isAgain: false,
     askedAt: -Infinity,
-    reasoned: "", // the run, the reviewer and their number of verdicts for which reasons were asked
     saved: "",
     problem: "",
     refusals: new Map(),

@@ -182,8 +182,8 @@ function awaitPlayer({ address, data }) {
   address.isAnswered = address.isOpen;
 }
 
-// Shows the place of the address after Back or Forward, in tabs that keep their inputs. A run that would have to be made
-// again needs a new page.
+// Shows the place of the address after Back or Forward, in tabs that keep their inputs. A run that has to be made again
+// needs a new page.
 function onPopState(player, state) {
   const place = readAddress(),
     now = currentVideo(player) ?? {};
@@ -197,7 +197,7 @@ function onPopState(player, state) {
     player.trigger("open_tabs", { tab: "batch", view: place.view ?? FIRST_VIEWS.batch });
     return player.trigger("show_run", { a: place.shown, b: place.against ?? "" });
   }
-  const isShown = isSameBatch && (isSameRun || state?.isKept);
+  const isShown = isSameBatch && (isSameRun || (state?.isKept && !place.score));
   player.address.restored = isShown && !isSameRun ? { place, run: shownRun(player) } : null;
   if (isShown) {
     awaitTabsOfAddress(player);

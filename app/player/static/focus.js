@@ -29,8 +29,8 @@ function pickedRun({ crumbs }) {
   return box.value !== (entered ?? "") ? box.value : "";
 }
 
-// What is in focus: on Batch the run that it shows, else the player's, unless one was chosen since; on Reviews it may be
-// a split without a run.
+// What is in focus: on Batch the run that it shows, else the player's, unless one was chosen since; on Reviews it may
+// be a split without a run.
 export function findFocus(player) {
   const { data } = player,
     { nothing } = player.address,
@@ -66,7 +66,7 @@ function markOf({ settings: { can_run: canRun, model_digest: own } }, { warning,
 
 // The texts of the parts: what is named, what is said about it, and the mark of a run.
 function describe(player) {
-  const live = openTabOf("rooms") === "live" && document.querySelector("#live_player .ss")?.unpacked?.(); // another player
+  const live = openTabOf("rooms") === "live" && document.querySelector("#live_player .ss")?.unpacked?.();
   if (live) return { ...NOTHING, run: ["live session", live.made_by, markOf(player, live)], video: [live.name, ""] };
   const { data } = player,
     { run, isOwn, split, about, video, known } = findFocus(player),

@@ -89,9 +89,9 @@ export function waitsForRelease(box, draw) {
   return pressed.isDown;
 }
 
-function onPress({ type, target }) {
+function onPress({ type, target, button }) {
   if (type === "blur" && target !== window) return;
-  pressed.isDown = type === "mousedown" && target.closest("button, summary, a, [role=button]") !== null;
+  pressed.isDown = type === "mousedown" && !button && target.closest("button, summary, a, [role=button]") !== null;
   if (type === "mousedown" || !pressed.draws.size) return;
   const draws = [...pressed.draws.values()];
   pressed.draws.clear();

@@ -107,7 +107,7 @@ def compare(
         videos=videos,
         distribution=distribution,
         turns=choose_turns(batches, compared, wrong_in),
-        roots=compare_tables.compared_roots(found, batches.video_names(name)),
+        roots=compare_tables.compared_roots(None if batches.is_blind else found, batches.video_names(name)),
     )
 
 

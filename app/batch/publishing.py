@@ -244,7 +244,7 @@ def make_publish_panel(
         with gr.Row():
             what = gr.Dropdown([ALL, SHOWN, STORY], value=ALL, label="Publish", elem_id="publish_what")
             target = gr.Dropdown(targets, value=AS_ZIP, label="As", elem_id="publish_as")
-            title = gr.Textbox(label="Title", placeholder="of the story, or of the run", max_lines=1, max_length=120)
+            title = gr.Textbox(label="Title (optional)", max_lines=1, max_length=120)
             folder = gr.Textbox(label="Folder to write", max_lines=1, visible=False, elem_id="publish_folder")
             has_videos = gr.Checkbox(value=True, label="with the videos", elem_id="publish_videos")
         with gr.Row():

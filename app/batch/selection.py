@@ -29,7 +29,7 @@ from stepscope.eval.metrics.definitions import NUM_FAILURES, ROOTS
 from stepscope.eval.metrics.failures import failure_score
 from stepscope.eval.metrics.matched_video import FAILURE_KINDS
 from stepscope.eval.reports.scoring import describe_scoring, score_run
-from stepscope.eval.reports.search import TERM, Marks, search_folders
+from stepscope.eval.reports.search import DIAGNOSED_TERM, TERM, Marks, search_folders
 from stepscope.eval.reports.table_files import Results, read_results
 
 MAX_NAME_CHARS: Final = 60
@@ -70,6 +70,8 @@ def find(batches: BatchContext, selection: Selection) -> Found:
     chosen = _choose_slices(batches, name, slices_named) if slices_named else None
     if not query:
         return Found(chosen)
+    if batches.is_blind and DIAGNOSED_TERM.search(query):
+        raise ValueError("reviews are blind here: a reason is shown after your verdict, and cannot be searched")
     names = [name]
     if selection.scope == ALL_RUNS:
         others = batches.comparable_runs(name)
@@ -124,7 +126,8 @@ def list_traits(batches: BatchContext, name: str | None) -> list[tuple[str, str]
 
     Those of the split's vocabulary are among them, also if no video has them.
     """
-    counts = Counter(trait for traits in _traits(batches, name).values() for trait in traits)
+    found = (trait for traits in _traits(batches, name).values() for trait in traits)
+    counts = Counter(trait for trait in found if not (batches.is_blind and DIAGNOSED_TERM.match(trait)))
     counts.update(dict.fromkeys(_vocabulary_traits(batches, name), 0))
     return [(f"{trait} ({counts[trait]})", trait) for trait in sorted(counts)]
 

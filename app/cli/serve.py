@@ -128,7 +128,8 @@ def serve(options: PageOptions) -> None:
         ]
         is_of_one_person = rules.is_local and users is None
         recent = RecentSessions(str if is_of_one_person else current_visitor.get)
-        context = replace(_load_context(options, config, splits, copies, stack), recent=recent, endpoint=endpoint)
+        context = _load_context(options, config, splits, copies, stack)
+        context = replace(context, recent=recent, endpoint=endpoint, is_blind=options.blind)
         bundled_split = RunFolder(BUNDLED_RUN).split_path().resolve()
         batches = BatchContext(
             jobs=JobQueue(
@@ -141,6 +142,7 @@ def serve(options: PageOptions) -> None:
             takes_paths=rules.is_local,
             private=private,
             recent=recent,
+            is_blind=options.blind,
             marks=partial(read_marks, store, is_blind=options.blind),
             correct=partial(correct_sample, store, is_blind=options.blind),
         )

@@ -56,6 +56,8 @@ class BatchContext:
     """Files that must never be served: the review store and the passwords."""
     marks: Callable[[], Marks] = dict
     """Returns the verdicts and tags of the reviewers, by event; empty in blind mode."""
+    is_blind: bool = False
+    """Whether reviews are blind: reasons cannot be searched."""
     recent: RecentSessions = field(default_factory=RecentSessions)
     """Knows which splits lists show to a visitor."""
     correct: Callable[[Sample], CorrectedSample] = field(default=partial(apply_corrections, corrections=()))

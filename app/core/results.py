@@ -11,8 +11,9 @@ import pandas as pd
 
 from stepscope.app.formatting import format_score
 from stepscope.app.templates import render
+from stepscope.engine.plurals import format_count
 from stepscope.eval.metrics.decisions import PREFIXES
-from stepscope.eval.metrics.definitions import GROUPS, Metric, find_metric
+from stepscope.eval.metrics.definitions import GROUPS, NUM_FAILURES, Metric, find_metric
 from stepscope.eval.reports.scoring import describe_scoring
 from stepscope.eval.reports.table_files import Row
 from stepscope.eval.runs.folder import UNSCORED
@@ -104,11 +105,15 @@ def score_table(headers: Sequence[str], rows: Sequence[Sequence[Any]]) -> dict[s
     return {"headers": headers, "data": rows, "metadata": {"display_value": cells}}
 
 
-def draw_corpus(metrics: Mapping[str, Any]) -> str:
-    """Return the scores of a split as an HTML table: their basis, values, 95 % intervals, and definitions as hints."""
+def draw_corpus(metrics: Mapping[str, Any], num_mistakes: int | None = None) -> str:
+    """Return the scores of a split as an HTML table: their basis, values, 95 % intervals, and definitions as hints.
+
+    ``num_mistakes`` is the number of mistakes that the failures are, if they are counted.
+    """
     if not metrics.get("scores"):
         return ""
-    return render("scores", groups=score_groups(metrics), basis=describe_scoring(metrics))
+    beside = {} if num_mistakes is None else {NUM_FAILURES: f", {format_count(num_mistakes, 'mistake')}"}
+    return render("scores", groups=score_groups(metrics), basis=describe_scoring(metrics), beside=beside)
 
 
 def score_groups(metrics: Mapping[str, Any]) -> list[ScoreGroup]:

@@ -85,6 +85,8 @@ class Kept:
     problem: str = ""
     """Why it has none, if that is known."""
     evidence: tuple[Evidence, ...] = ()
+    shown: frozenset[str] | None = None
+    """Keys of the failures whose reasons are sent to the browser; None for all. A blind reviewer has judged them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,7 +5,7 @@ other tabs those of their lists; a published player answers some from files, by 
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from inspect import signature
 from typing import Any, Final, Literal
 
@@ -76,12 +76,13 @@ class QueuePlace(Arguments):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Focus(Arguments):
-    """What is opened from the head of the page, and the second to stay at, or None."""
+    """What is opened from the head of the page, and the second to stay at, or None; or the parameters of a link."""
 
     split: str = ""
     run: str = ""
     video: str = ""
     at: float | None = None
+    link: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

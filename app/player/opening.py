@@ -54,8 +54,10 @@ def show_bundled(context: AppContext, live: LiveRun | None, clip: Clip | None) -
 def open_focus(context: AppContext, batches: BatchContext, live: LiveRun | None, focus: Focus) -> PlayerView:
     """Open what was chosen in the head of the page: a video, a run or a split; what lies below it stays if it can.
 
-    Without a run, and for the bundled one, a bundled video opens as on the first page.
+    Without a run, and for the bundled one, a bundled video opens as on the first page. A ``link`` opens in any tab.
     """
+    if focus.link:
+        return PlayerView(open_link(context, batches, live, focus.link), tabs=gr.skip())
     split, run, video_id = focus.split, focus.run, focus.video
     try:
         samples = context.splits[split].samples if split in context.splits else ()
@@ -324,7 +326,7 @@ def read_saved(context: AppContext, batches: BatchContext, name: str, video_id: 
     settings = batches.settings_of(name)
     scoring = batches.scoring_of(settings)
     run = read_saved_run(folder, clip, settings=settings, scoring=scoring, encoder=context.encoder)
-    return replace(run, name=name)  # the folder of the bundled run has another name
+    return context.hide_reasons(replace(run, name=name))  # the folder of the bundled run has another name
 
 
 def _find_clip(context: AppContext, sample: Sample) -> Clip:

@@ -107,11 +107,13 @@ def _judge(
     context: AppContext, reviews: ReviewContext, live: LiveRun | None, asked: Against, request: gr.Request
 ) -> PlayerView:
     run, other = (live.run, live.other) if live else (None, None)
+    shown = run
     sample = reviews.sample(run.clip.video_id, reference=digest_reference(run.clip)) if run else None
     if run is None or sample is None or run.clip.sample is None:
         return show_status("There is no run with a reference to score: press Run.", is_problem=True)
     if live is not None and live.increments is not None:
         return show_status("The run is still streaming. It is scored against the chosen reference when it ends.")
+    run = _show_own_reasons(reviews, run, asked, request)
     if not asked.corrected:
         status = (
             "Not scored: its turns are a copy of its own."
@@ -126,7 +128,17 @@ def _judge(
     changed, conflicts = corrected.num_changed, len(corrected.conflicts)
     status = f"Scored against the corrected reference; turns changed: {changed}, conflicts: {conflicts}."
     view = show_run(run, status, encode=context.encode, corrected=corrected, other=other)
-    return view if live and live.run is run else _judge(context, reviews, live, asked, request)
+    return view if live and live.run is shown else _judge(context, reviews, live, asked, request)
+
+
+def _show_own_reasons(reviews: ReviewContext, run: Run, asked: Against, request: gr.Request) -> Run:
+    """Return a run of a blind page that is sent with the reasons of the failures that the reviewer has judged."""
+    if run.kept is None or run.kept.shown is None:
+        return run
+    name = signed_in(request) or typed_name(asked.reviewer)
+    found = read_review(reviews.store, video_id=run.clip.video_id, only=name or "").events
+    judged = frozenset(one.event.key for one in found if any(said.verdict for said in one.opinions))
+    return replace(run, kept=replace(run.kept, shown=judged))
 
 
 def _stream_frames(context: AppContext, live: LiveRun, run: Run, *, is_unscored: bool) -> Generator[PlayerView]:

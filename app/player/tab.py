@@ -184,7 +184,7 @@ def wire_player(context: AppContext, batches: BatchContext, reviews: ReviewConte
         ("against", judge, live, tab.view.of_run, widgets.REVIEW_QUEUE | each),
         ("inspect_frame", inspect, live, player, of_frame),
         ("explain_frame", explain, live, player, of_frame),
-        ("list_choices", offer, None, player, widgets.AT_ONCE),
+        ("list_choices", offer, None, player, widgets.AT_ONCE | each),
     ):
         wire_command(player, name, handler, inputs, outputs, **options)
     for name, send, queue in (("export_run", export_run, {}), ("export_figure", draw, widgets.FIGURE_QUEUE)):

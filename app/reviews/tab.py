@@ -26,6 +26,8 @@ FOCUSED_JS = f"""(split, run, who, blind) => {{{_KEPT_JS}
 """Script: the inputs are the chosen split and run, that name and mode, and the split and run in the page's head."""
 CHOOSE_JS = "(run) => { document.querySelector('#player .ss')?.chooseRun?.(run); }"
 """Script: the chosen run is in focus."""
+CHOOSE_SPLIT_JS = "(split) => { document.querySelector('#player .ss')?.chooseSplit?.(split); }"
+"""Script: the newest run of the chosen split is in focus."""
 REMEMBER = """(value) => {{
     try {{ localStorage['stepscope:{name}'] = {words}; }} catch {{}}
     document.dispatchEvent(new CustomEvent('stepscope:{name}', {{detail: {words}}}));
@@ -89,6 +91,7 @@ def make_review_tab(
     for table in (videos, queue["videos"]):
         in_player.wire(table.select, panels.with_query(handlers.open_video, context, batches, reviews), query)
     query.run.select(None, query.run, None, js=CHOOSE_JS, api_visibility="private")
+    query.split.select(None, query.split, None, js=CHOOSE_SPLIT_JS, api_visibility="private")
     keep_name = REMEMBER.format(name="reviewer", words="value.trim()")
     keep_blind = REMEMBER.format(name="blind", words="value ? 'yes' : 'no'")
     query.typed.blur(None, query.typed, None, js=keep_name, api_visibility="private")

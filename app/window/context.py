@@ -60,6 +60,8 @@ class AppContext:
     streams: ActiveStreams = field(default_factory=ActiveStreams)
     remote: RemoteModel | None = None
     """The model in another process, on ZeroGPU; None if the model of ``checkpoint`` runs in this one."""
+    is_blind: bool = False
+    """Whether reasons are hidden from every reviewer until their own verdict."""
     model_use: ModelUse = field(default_factory=ModelUse)
     """The live session that has the model, and who waits for it."""
     endpoint: Endpoint | None = None
@@ -110,7 +112,13 @@ class AppContext:
 
     def find_saved(self, clip: Clip) -> Run | None:
         """Return the saved run of a bundled video; None if there is none that the page would make alike."""
-        return self.bundled_run.run_of(clip, encoder=self.encoder) if self.bundled_run is not None else None
+        run = self.bundled_run.run_of(clip, encoder=self.encoder) if self.bundled_run is not None else None
+        return run and self.hide_reasons(run)
+
+    def hide_reasons(self, run: Run) -> Run:
+        """Return a saved run whose reasons are not sent, if the page is blind."""
+        kept = run.kept if self.is_blind else None
+        return run if kept is None else replace(run, kept=replace(kept, shown=frozenset(), evidence=()))
 
     def warn_of_model(self, clip: Clip) -> str:
         """Return the warning about the model; empty for a bundled video, also as an upload."""

@@ -68,13 +68,15 @@ def pack_failure(
 
 def describe_recording(run: Run) -> str:
     """Return in one sentence what a run shows: who watches what, and what the model should have said."""
-    goal = " ".join(run.task.goal.split()).removesuffix(".")
+    is_own = not (run.name or run.kept_as)  # its goal stands beside it, as it was typed
+    goal = "" if is_own else " ".join(run.task.goal.split()).removesuffix(".")
     is_phrase = _GOAL.match(goal) is not None  # such as "build the robot"
     whom = f"somebody {goal}" if is_phrase else f"a video of the task {quote(goal)}" if goal else "a video"
     speaks = run.reference is not None and any(turn.role == "assistant" for turn in run.reference.turns)
     duty = "when a step was done or went wrong" if run.task.steps else "what its reference says"
     ending = f" and should have said {duty}" if speaks else ", and nobody wrote what it should have said"
-    return f"A recording: {name_model(run.model_digest, run.provenance.checkpoint)} watched {whom}{ending}."
+    kind = "Made on this page" if is_own else "A recording"
+    return f"{kind}: {name_model(run.model_digest, run.provenance.checkpoint)} watched {whom}{ending}."
 
 
 def pack_mistakes(judged: JudgedVideo, sample: Sample, run: Run, *, lost: Mapping[int, int]) -> list[dict[str, Any]]:

@@ -1,10 +1,13 @@
 """The menus in the head of the page: splits, runs, and the videos of a run or split."""
 
 from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 from stepscope.app.core.batch_context import BatchContext
 from stepscope.app.core.results import WORST_FIRST, VideoFilter, choose_rows
+from stepscope.app.core.videos import is_drawing
 from stepscope.engine.config import format_thresholds
 from stepscope.engine.model.files.bundled import BUNDLED_DIGESTS
 from stepscope.engine.plurals import format_count
@@ -33,8 +36,9 @@ def describe_run(origin: Provenance) -> str:
 def list_choices(batches: BatchContext, part: str, *, split: str, run: str) -> list[dict[str, Any]]:
     """Return what a ``part`` can be: splits; runs, those of ``split`` first; or videos of ``run``, else of ``split``.
 
-    Each has an ``id``, its ``words`` and what is ``about`` it; a split its newest ``run``, a run its ``split``, and a
-    video its number of mistakes (``count``) or None.
+    Each has an ``id``, its ``words`` and what is ``about`` it; a split its newest ``run``, a run its ``split``, its
+    ``model`` and whether that cannot know its videos (``warning``), and a video its number of mistakes (``count``) or
+    None.
     """
     if part == "split":
         newest = {name_split(batches, run): run for run in reversed(batches.listed_runs())}
@@ -53,11 +57,22 @@ def name_split(batches: BatchContext, run: str | None) -> str:
 
 def _list_runs(batches: BatchContext) -> Iterator[dict[str, Any]]:
     for name in batches.listed_runs():
-        try:
-            about = describe_run(Provenance.of_settings(name, batches.settings_of(name)))
-        except (ValueError, OSError):  # the list of Batch names the problem
-            about = ""
-        yield {"id": name, "words": name, "about": about, "split": name_split(batches, name)}
+        about, model, is_foreign = "", "", False
+        with suppress(ValueError, OSError):  # the list of Batch names the problem
+            origin = Provenance.of_settings(name, batches.settings_of(name))
+            about, model, is_foreign = describe_run(origin), origin.model_digest, _is_foreign(batches, name)
+        found = {"id": name, "words": name, "about": about, "split": name_split(batches, name)}
+        yield {**found, "model": model, "warning": is_foreign}
+
+
+def _is_foreign(batches: BatchContext, name: str) -> bool:
+    """Return whether the bundled model made a run of a video that it cannot know; see ``Run.warning``."""
+    settings, split = batches.settings_of(name), batches.find_split(name)
+    if settings.get("model_digest") not in BUNDLED_DIGESTS or split is None:
+        return False
+    paths = (sample.video_path or Path() for sample in split.samples)
+    is_own = any(path.is_file() and not is_drawing(path) for path in paths)
+    return not settings["is_drawing"] if "is_drawing" in settings else is_own
 
 
 def _list_videos(batches: BatchContext, split: str, run: str) -> Iterator[dict[str, Any]]:
@@ -66,7 +81,7 @@ def _list_videos(batches: BatchContext, split: str, run: str) -> Iterator[dict[s
         for sample in known.samples if known is not None else ():
             yield {"id": sample.video_id, "words": sample.video_id, "about": "", "count": None}
         return
-    counts, names = _count_mistakes(batches, run), batches.video_names(run)
+    counts, names = count_mistakes(batches, run), batches.video_names(run)
     for video_id in list_videos(batches, run):
         count = None if counts is None else counts.get(video_id, 0)
         yield {"id": video_id, "words": names.get(video_id, video_id), "about": "", "count": count}
@@ -82,7 +97,7 @@ def list_videos(batches: BatchContext, run: str) -> list[str]:
     return [str(row["video_id"]) for row in listed if row["error"] in ("", *UNSCORED)]
 
 
-def _count_mistakes(batches: BatchContext, run: str) -> dict[str, int] | None:
+def count_mistakes(batches: BatchContext, run: str) -> dict[str, int] | None:
     """Return the number of mistakes of each video that has some; None for a run without a table of them."""
     try:
         table = read_moments(batches.folder(run))

@@ -20,7 +20,7 @@ from stepscope.app.core.references import digest_reference
 from stepscope.app.core.run import Run, write_task
 from stepscope.app.core.videos import Clip
 from stepscope.app.formatting import STATE_WORDS
-from stepscope.app.review_store.events import VideoEvents
+from stepscope.app.review_store.events import VideoEvents, failure_keys
 from stepscope.app.window.failures import (
     describe_recording,
     find_lost_pairs,
@@ -103,7 +103,8 @@ def pack_run(
         other: A second run of the video with its verdicts, whose lanes are shown below.
         answers: Number of the threshold request that this run answers; None without one.
     """
-    packed = _pack(run, judged, other=other[0] if other is not None else None) | {
+    keys = failure_keys(judged, events) if judged is not None and events is not None else ()
+    packed = _pack(run, judged, other=other[0] if other is not None else None, keys=keys) | {
         "events": _events(events) if events else [],
         "is_corrected": is_corrected,
         "landing": landing.pack(),
@@ -141,12 +142,12 @@ def _events(events: VideoEvents) -> list[Packed]:
     ]
 
 
-def _pack(run: Run, judged: JudgedVideo | None, *, other: Run | None = None) -> Packed:
+def _pack(run: Run, judged: JudgedVideo | None, *, other: Run | None = None, keys: Sequence[str] = ()) -> Packed:
     sample, outputs = run.reference, run.outputs
     failures = judged.failures if judged else ()
     missed = {failure.reference for failure in failures if failure.turn is None}
     lost = find_lost_pairs(judged, sample, run.scoring.zero_cost) if judged and sample else {}
-    reasons, of_failures = pack_reasons(run, failures)
+    reasons, of_failures = pack_reasons(run, failures, keys)
     return {
         "name": run.clip.name,
         "video_id": run.clip.video_id,

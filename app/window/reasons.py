@@ -29,7 +29,7 @@ _VERBS: Final = {
 _PLACEBO: Final = " (placebo)"
 _CONDITIONS: Final = {
     "a context that is never cut": "the context were never cut",
-    "ids in listing order": "the ids of the steps were in listing order",
+    "ids in listing order": "the steps were numbered in the order of their list",
     "steps in the order done": "the steps were listed in the order done",
     "other words for the goal": "the goal had other words",
     "another system prompt": "the prompt had another first line",
@@ -39,15 +39,17 @@ _CONDITIONS: Final = {
     "frames half an interval later": "its frames were half an interval later",
 }
 """The condition of each experiment of ``eval.diagnosis.experiments`` in a sentence."""
-_NOT_EXPLAINED: Final = "Not explained yet: Explain, below the scores of a page, finds out why."
+_NOT_EXPLAINED: Final = "Not explained yet: experiments can find out why."
+_BLIND: Final = "Blind: the reason is shown after your verdict on the first mistake, too."
 _NO_PROOF: Final = (
     "It does not prove what the model saw: recency, the picture difference and random weights rank pictures alike."
 )
 
 
-def pack_reasons(run: Run, failures: Sequence[Failure]) -> tuple[Packed, list[Packed]]:
+def pack_reasons(run: Run, failures: Sequence[Failure], keys: Sequence[str] = ()) -> tuple[Packed, list[Packed]]:
     """Return the roots of a run with their sentences, and for each failure its root.
 
+    ``keys`` are those of the failures: where ``Kept.shown`` lacks one, or its first mistake, its reason is left out.
     Without a current diagnosis they are the sentence that says why there is none, and nothing per failure.
     """
     nothing = [Packed() for _ in failures]
@@ -57,9 +59,19 @@ def pack_reasons(run: Run, failures: Sequence[Failure]) -> tuple[Packed, list[Pa
     if video is None or run.kept is None or run.kept.diagnosis is None or run.reference is None:
         return {"why_not": missing}, nothing
     names = name_steps(run.task)
-    packed = [_pack_root(run, names, video, number, run.kept.diagnosis) for number, _ in enumerate(video.roots)]
-    of_failures = [{"root": found.root, "is_consequence": found.is_consequence} for found in video.failures]
-    return {"roots": packed}, of_failures
+    shown = run.kept.shown
+    is_judged = [shown is None or key in shown for key in keys or [""] * len(failures)]
+    judged = [found if is_one else None for found, is_one in zip(video.failures, is_judged, strict=True)]
+    own = {found.root for found in judged if found is not None and not found.is_consequence}
+    numbers = [number for number in range(len(video.roots)) if shown is None or number in own]
+    packed = [_pack_root(run, names, video, number, run.kept.diagnosis) for number in numbers]
+    of_failures = [
+        {"root": numbers.index(found.root), "is_consequence": found.is_consequence}
+        if found is not None and found.root in numbers
+        else Packed()
+        for found in judged
+    ]
+    return {"roots": packed, **({} if shown is None else {"is_blinded": True, "why_not": _BLIND})}, of_failures
 
 
 def pack_evidence(run: Run) -> list[Packed]:
@@ -186,14 +198,14 @@ def _describe_class(root: Root, video: DiagnosedVideo, diagnosis: RunDiagnosis) 
     wrong, right = diagnosis.count_turns(effect.name)
     num_videos = format_count(sum(effect.name in found.results for found in diagnosis.videos), "video")
     numbers = (
-        f"{effect.fixed} of {format_count(wrong, 'wrong turn')} right, {effect.broken} of {right} right ones wrong"
+        f"corrects {effect.fixed} of {format_count(wrong, 'wrong turn')} and breaks {effect.broken} of {right} right"
     )
-    sentence = f"Would be right {condition}: in {num_videos} this makes {numbers}."
+    sentence = f"Would be right {condition}. Tried in {num_videos}, this {numbers} ones."
     for one in diagnosis.experiments:
         if one.is_placebo and one.kind == effect.kind and one.name in video.results:
             is_weak = f"{one.name}{_PLACEBO}" in root.fixed_by
-            start, too = (" Weak: its", "makes it right too") if is_weak else (" Its", "does not")
-            sentence += f"{start} placebo, {one.name}, {too} ({one.fixed} right, {one.broken} wrong)."
+            start, verb = (" This is weak: the", "corrects it too") if is_weak else (" The", "does not correct it")
+            sentence += f"{start} placebo, {one.name}, {verb}; it corrects {one.fixed} and breaks {one.broken}."
     return sentence
 
 

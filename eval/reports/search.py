@@ -53,7 +53,8 @@ _COMPARE: Final[dict[str, Callable[[Any, Any], Any]]] = {
     "<=": operator.le,
 }
 TERM: Final = re.compile(r'(-?)(?:(\w+)(:|>=|<=|>|<)("[^"]*"|\S*)|("[^"]*"|\S+))')
-_DIAGNOSED_TERM: Final = re.compile(r"(?<!\S)-?(class:|root[<>]|failure:(root|consequence))")
+DIAGNOSED_TERM: Final = re.compile(r"(?<!\S)-?(class:|root[<>]|failure:(root|consequence))")
+"""A term of a diagnosis."""
 Marks = Mapping[tuple[str, int, str], Collection[str]]
 """Verdicts, tags and causes by reviewers, such as ``tag: blurry``, by video, milliseconds and text of the event."""
 
@@ -121,7 +122,7 @@ def search_folders(runs: Mapping[str, Path], query: str, *, marks: Marks | None 
     Raises ``ValueError`` as ``search`` and ``read_moments``, and for a term of a diagnosis that no run has.
     """
     tables = [read_moments(folder) for folder in runs.values()]
-    if _DIAGNOSED_TERM.search(query) and not any((table["origin"] != "").any() for table in tables):
+    if DIAGNOSED_TERM.search(query) and not any((table["origin"] != "").any() for table in tables):
         raise ValueError("classes and roots need a diagnosis that is not stale; make one with `stepscope explain`")
     found = [search(table, query, marks=marks).drop(columns="words") for table in tables]
     return pd.concat(found, keys=list(runs), names=["run"]).reset_index("run").reset_index(drop=True)

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from stepscope.app.core.run import BUNDLED_MODEL_WARNING
 from stepscope.engine.io.files import load_json, write_json
 from tests.conftest import Uploads
 from tests.support.data.recorded import record_toy
@@ -26,7 +25,8 @@ from tests.support.pages.browser import (
 from tests.support.paths import ASSETS
 
 pytestmark = [*NEEDS_CHROMIUM, pytest.mark.slow]
-MARK = f"⚠ {BUNDLED_MODEL_WARNING}"
+MARK = "⚠ bundled model on a foreign video: its words mean nothing"
+FINAL = "⚠ recorded: cannot be run again here"
 
 
 @pytest.fixture(scope="module")
@@ -116,6 +116,7 @@ def test_a_run_that_is_opened_is_not_compared_with_the_one_before(page: Page, ad
 def test_run_asks_once_before_it_replaces_a_run_of_another_model(page: Page, address: str) -> None:
     question = page.locator(".ss-replace")
     open_run(page, address, "other")
+    expect(page.locator(".focus-mark")).to_have_text(FINAL)
     page.click("#run")
     expect(question).to_contain_text("feed made this run: Run shows the bundled model in its place.")
     page.keyboard.press("n")
@@ -149,7 +150,7 @@ def test_a_recorded_run_without_a_video_plays_its_lanes(page: Page, address: str
 def test_words_about_a_video_that_the_bundled_model_cannot_know_are_marked_for_good(
     page: Page, uploads: Uploads, tmp_path: Path
 ) -> None:
-    mark = page.locator("#player .ss-warning")
+    mark = page.locator(".focus-mark")
     assert mark.is_hidden(), "it knows its own drawings"
     upload(page, Path(shutil.copy(uploads.foreign, tmp_path / "boat.mp4")), "press Run")
     page.fill("#goal textarea", "build")
@@ -216,6 +217,16 @@ def test_the_head_of_the_page_names_and_chooses_what_is_in_focus(page: Page, add
     page.locator(".wb-run[aria-current]", has_text="own").wait_for()
     page.get_by_role("tab", name="Reviews").click()
     expect(page.locator("#reviewed_run input")).to_have_value("own")
+    page.locator("#reviewed_videos [data-testid^=cell]", has_text="robot-hard").first.click()
+    wait_for(page, "seen.video === 'robot-hard' && !location.search.includes('tab')")
+    page.go_back()
+    wait_for(page, "seen.video === 'tower-hard' && /video=tower-hard.*tab=reviews/.test(location.search)")
+    page.click("#reviewed_split input")
+    page.get_by_role("option", name="val").click()
+    expect(page.locator(".focus [data-part=split]")).to_have_text("val")
+    page.click("#reviewed_split input")
+    page.get_by_role("option", name="test").click()
+    expect(run).to_contain_text("own")
     page.go_back()
     page.wait_for_url("**tab=batch*")
     for speak, name in ((0.8, "tower-hard"), (0.5, "tower-hard"), (0.5, "robot-permuted")):

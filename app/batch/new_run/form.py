@@ -231,8 +231,8 @@ def make_form_panel(batches: BatchContext, *, runs: Any, use: Any, views: Any, h
             elem_id="batch_live",
         )
         name = gr.Textbox(label="Name (optional)", placeholder="default: split and time", elem_id="run_name")
-        start = gr.Button("Start", variant="primary", min_width=80, elem_id="start")
         problem = make_status_line("start_problem")
+        start = gr.Button("Start", variant="primary", min_width=80, elem_id="start")
         with gr.Accordion("Results of another system", open=False, elem_id="other_results"):
             results = gr.File(
                 label="Files for the split above: MMDuet, ProAssist, …",

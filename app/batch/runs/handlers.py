@@ -25,6 +25,7 @@ from stepscope.app.player import opening
 from stepscope.app.player.commands import RunPair, Step
 from stepscope.app.player.views import PlayerView
 from stepscope.app.window.context import AppContext
+from stepscope.app.window.focus import count_mistakes
 from stepscope.app.window.landing import WORST
 from stepscope.app.window.live_run import LiveRun
 from stepscope.eval.reports.table_files import Results, read_results
@@ -75,11 +76,12 @@ def show(batches: BatchContext, selection: Selection, *, problem: str = "") -> U
     except (ValueError, OSError) as error:
         found, refusal = Found(frozenset()), as_sentence(error)
     videos, hits = pack_videos(batches, selection, results.rows, found, refusal)
+    mistakes = count_mistakes(batches, name)
     return Updates(
         rows=gr.HTML(value=pack_runs(batches, selection, status, _actions(batches, name, job)), patch=""),
         videos=videos,
         hits=hits,
-        corpus=draw_corpus(results.metrics),
+        corpus=draw_corpus(results.metrics, None if mistakes is None else sum(mistakes.values())),
         origin=draw_provenance(batches, name),
         shown=_shown_run(batches, selection),
     )

@@ -13,8 +13,10 @@ from stepscope.app.core.batch_context import BatchContext
 from stepscope.app.core.results import VIDEO_COLUMNS, WORST_FIRST, VideoFilter, choose_rows, count_failed, video_scores
 from stepscope.app.player.component import MODULES
 from stepscope.app.server.routes import PICTURE_URL
+from stepscope.engine.dialogue import parse_update
 from stepscope.engine.io.files import to_json
 from stepscope.engine.plurals import format_count
+from stepscope.engine.records import Step
 from stepscope.eval.metrics.definitions import find_metric
 from stepscope.eval.reports.search import describe_hits, read_moments
 from stepscope.eval.reports.table_files import Row, read_results
@@ -54,7 +56,7 @@ def pack_videos(
         "first": WORST_FIRST,
         "order": selection.order,
         "videos": videos,
-        "hits": [] if hits is None else list(_describe_hits(hits)),
+        "hits": [] if hits is None else list(_describe_hits(batches, hits)),
     }
     return to_json(shown), None if hits is None else Hits(str(selection.query), hits)
 
@@ -114,12 +116,24 @@ def _order_hits(moments: pd.DataFrame, videos: Sequence[Mapping[str, Any]]) -> p
     return moments.assign(rank=ranks).sort_values("rank", kind="stable").drop(columns="rank").head(NUM_HITS)
 
 
-def _describe_hits(hits: pd.DataFrame) -> Iterator[dict[str, Any]]:
+def _describe_hits(batches: BatchContext, hits: pd.DataFrame) -> Iterator[dict[str, Any]]:
     rows: Any = hits.itertuples()
+    splits = {run: split for run in hits["run"].unique() if (split := batches.find_split(run)) is not None}
+    names = {(run, one.video_id): one.steps for run, split in splits.items() for one in split.samples}
     for hit in rows:
         texts = {name: str(getattr(hit, name)) for name in ("what", "failure", "text", "reference", "cause")}
+        steps = names.get((hit.run, str(hit.video_id)), ())
+        texts |= {name: _describe_text(texts[name], steps) for name in ("text", "reference")}
         margin = None if math.isnan(hit.margin) else round(hit.margin, 3)
         yield {"time": float(hit.time_s), "margin": margin, **texts}
+
+
+def _describe_text(text: str, steps: Sequence[Step]) -> str:
+    """Return a text of a moment as the player shows it: an update by the name of its step."""
+    if (update := parse_update(text)) is None:
+        return text
+    verb = "began" if update.transition == "start" else "ended"
+    return next((f"{verb}: {step.name or step.id}" for step in steps if step.id == update.step_id), text)
 
 
 def make_video_rows() -> Any:

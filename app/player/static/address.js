@@ -25,7 +25,16 @@ export function receive(player, text) {
   if (nothing) player.address.chosen = nothing.place;
   player.receiver.receive(isNothing ? "" : text);
   awaitPlayer(player);
+  restore(player);
   updateAddress(player, true);
+}
+
+// Goes to the moment of the address to which Back leads, once its run is there.
+function restore(player) {
+  const { restored } = player.address;
+  if (!restored || !player.data || isRestoring(player)) return;
+  player.address.restored = null;
+  goToPlace(player, restored.place);
 }
 
 // What the page opens, until the server has sent it; then an empty text.
@@ -115,13 +124,17 @@ function currentAddress(player) {
   if (player.review.wantsCorrected) place.score = "corrected";
   Object.assign(place, tabPlace(player, readAddress()));
   if (player.tab !== "rows") place.beside = player.tab;
-  if (!place.tab || player.address.keptFor === undefined || player.address.keptFor !== player.data) return place;
+  if (!isRestoring(player)) return place;
   for (const key of [...RUN_KEYS, "t", "event"]) {
     delete place[key];
     if (key in before) place[key] = before[key];
   }
   return place;
 }
+
+// What is shown, also while it streams on; two folders can have equal runs.
+const shownRun = ({ data }) => data && [data.run, data.run_name, data.other?.run_name].join(" ");
+const isRestoring = (player) => player.address.restored?.run === shownRun(player);
 
 // The thresholds of a preview, which a page without a model keeps.
 function keptPreview(player) {
@@ -152,7 +165,8 @@ export function updateAddress(player, isNow = false) {
     isOtherShown = before.shown && place.shown && place.shown !== before.shown;
   const isStep = isOtherVideo || isOtherRun || isOtherTab || isOtherShown || address.isStep;
   address.isStep = false;
-  history[isStep ? "pushState" : "replaceState"](null, "", url);
+  const state = isRestoring(player) ? history.state : { isKept: Boolean(player.data?.kept_run) };
+  history[isStep ? "pushState" : "replaceState"](state, "", url);
 }
 
 // Shows the tabs of the address: the server opens those of the page when it starts, and after Back.
@@ -164,13 +178,13 @@ export function awaitTabsOfAddress(player) {
 
 // A moment that was opened from another tab is shown in the player's, which the server opens with it.
 function awaitPlayer({ address, data }) {
-  if (address.isAnswered && data && data.landing.time !== null) address.awaited = {};
+  if (!address.restored && address.isAnswered && data && data.landing.time !== null) address.awaited = {};
   address.isAnswered = address.isOpen;
 }
 
-// Shows the place of the address after Back or Forward: another video or run needs a new page; a tab does not, and
-// keeps its inputs.
-function onPopState(player) {
+// Shows the place of the address after Back or Forward, in tabs that keep their inputs. A run that has to be made again
+// needs a new page.
+function onPopState(player, state) {
   const place = readAddress(),
     now = currentVideo(player) ?? {};
   const isSameRun = RUN_KEYS.every((key) => (place[key] ?? null) === (now[key] ?? null));
@@ -183,11 +197,12 @@ function onPopState(player) {
     player.trigger("open_tabs", { tab: "batch", view: place.view ?? FIRST_VIEWS.batch });
     return player.trigger("show_run", { a: place.shown, b: place.against ?? "" });
   }
-  const isShown = isSameBatch && (isSameRun || place.tab);
-  player.address.keptFor = isSameRun || !isShown ? undefined : player.data;
+  const isShown = isSameBatch && (isSameRun || (state?.isKept && !place.score));
+  player.address.restored = isShown && !isSameRun ? { place, run: shownRun(player) } : null;
   if (isShown) {
     awaitTabsOfAddress(player);
-    if (isSameRun && player.data) goToPlace(player, place);
+    if (!isSameRun) player.trigger("open_focus", { link: place });
+    else if (player.data) goToPlace(player, place);
     return player.trigger("open_tabs", {
       tab: place.tab ?? "player",
       view: place.view ?? FIRST_VIEWS[place.tab] ?? null,
@@ -268,7 +283,7 @@ export function takeLinkedScoring(player) {
 }
 
 export function mountAddress(player) {
-  player.listen(window, "popstate", () => onPopState(player));
+  player.listen(window, "popstate", ({ state }) => onPopState(player, state));
   const leave = ({ target }) => {
     if (target.closest?.("[role=tab], .overflow-dropdown button")) player.address.awaited = null;
   };

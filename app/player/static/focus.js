@@ -2,76 +2,86 @@
 
 import { openTabOf, updateAddress } from "./address.js";
 import { clockText, countText } from "./state/data.js";
+import { keepInWindow, readKept } from "./state/settings.js";
 import { isChosen, sentenceOf, stopText } from "./state/stops.js";
-import { createButton, createNode, setStatus } from "./dom/dom.js";
+import { createButton, createNode, setStatus, waitsForRelease } from "./dom/dom.js";
 import { goToFailure } from "./playback/selection.js";
 
 const PARTS = ["split", "run", "video", "moment"];
 const MAX_DRAWN = 100; // of a menu; typing finds the others
-const OWN_RUNS = "stepscope:own_runs"; // the latest runs that this window made, with their addresses
+const OWN_RUNS = "own_runs"; // the latest runs that this window made, with their addresses
 const MAX_OWN = 12;
+const NOTHING = { split: [""], run: [""], video: [""], moment: [""] };
 
-function readOwnRuns() {
-  try {
-    return JSON.parse(sessionStorage[OWN_RUNS] ?? "[]");
-  } catch {
-    return [];
-  }
-}
+const readOwnRuns = () => readKept(OWN_RUNS) ?? [];
 
 function keepOwnRun({ run, video_id: video, made_by: about, place, is_finished: isWhole, kept_run: kept }) {
   if (kept || !isWhole || !place.run || place.run === "none") return;
   const others = readOwnRuns().filter(({ id }) => id !== run);
-  try {
-    sessionStorage[OWN_RUNS] = JSON.stringify([{ id: run, video, about, place }, ...others].slice(0, MAX_OWN));
-  } catch {} // a browser without storage keeps none
+  keepInWindow(OWN_RUNS, [{ id: run, video, about, place }, ...others].slice(0, MAX_OWN));
 }
 
-// The run that was chosen in Batch and is not opened in the player yet.
-function pickedRun() {
+// The run that was chosen in Batch or Reviews and is not opened in the player yet. Batch may not be drawn yet.
+function pickedRun({ crumbs }) {
   const box = document.querySelector("#batch_runs :is(input, textarea)"),
     entered = document.querySelector("#batch_runs")?.dataset.entered;
-  return box && box.value !== (entered ?? "") ? box.value : "";
+  if (!box) return crumbs.picked;
+  return box.value !== (entered ?? "") ? box.value : "";
 }
 
-// What is in focus: on Batch the run that it shows, else the player's, unless one was chosen since.
+// What is in focus: on Batch the run that it shows, else the player's, unless one was chosen since; on Reviews it may
+// be a split without a run.
 export function findFocus(player) {
   const { data } = player,
     { nothing } = player.address,
     inBatch = openTabOf("rooms") === "batch" && document.querySelector("#batch_runs :is(input, textarea)")?.value,
     own = data?.kept_run ?? "",
-    run = inBatch || pickedRun() || own,
+    bare = openTabOf("rooms") === "reviews" ? player.crumbs.bare : "",
+    run = bare ? "" : inBatch || pickedRun(player) || own,
     known = player.crumbs.runs.get(run);
-  const isOwn = run === own;
+  const isOwn = run === own && !bare;
   return {
     run,
     isOwn,
-    split: (isOwn ? (data ?? nothing)?.split : known?.split) ?? "",
+    known,
+    split: bare || ((isOwn ? (data ?? nothing)?.split : known?.split) ?? ""),
     about: isOwn ? data?.made_by : known?.about,
     video: data?.video_id ?? nothing?.name ?? null,
   };
 }
 
 // The run that Batch shows when it is entered: that of a link at first, else the one in focus.
-function runToShow({ data, address }) {
+function runToShow(player) {
+  const { data, address } = player;
   const isFirst = !document.querySelector("#batch_runs")?.dataset.entered;
-  return (isFirst && address.linkAtStart.shown) || pickedRun() || data?.kept_run || "";
+  return (isFirst && address.linkAtStart.shown) || pickedRun(player) || data?.kept_run || "";
 }
 
-// The texts of the parts: what is named, and what is said about it.
+// What the words of a run are worth, and whether the page can make it again; a live session runs now.
+function markOf({ settings: { can_run: canRun, model_digest: own } }, { warning, model, is_live: isLive }) {
+  const marks = [warning && "bundled model on a foreign video: its words mean nothing"];
+  if (!isLive && (!canRun || (own && model !== own))) marks.push("recorded: cannot be run again here");
+  return marks.filter(Boolean).join(" · ");
+}
+
+// The texts of the parts: what is named, what is said about it, and the mark of a run.
 function describe(player) {
+  const live = openTabOf("rooms") === "live" && document.querySelector("#live_player .ss")?.unpacked?.();
+  if (live) return { ...NOTHING, run: ["live session", live.made_by, markOf(player, live)], video: [live.name, ""] };
   const { data } = player,
-    { run, isOwn, split, about, video } = findFocus(player),
+    { run, isOwn, split, about, video, known } = findFocus(player),
     name = data?.name ?? player.address.nothing?.name;
   const beside = data?.other && ` beside ${data.other.letter} ${data.other.run_name}`,
     ownRun = !data || data.isReferenceAlone ? "no run" : run || data.branch?.name || "this page's run",
     letter = data?.letter ? `${data.letter} ` : "",
     stop = isOwn && player.stopIndex !== null ? data?.stops?.[player.stopIndex] : null;
   const mistakes = data?.is_judged && isOwn ? countText(data.mistakes.length, "mistake") : "";
-  if (!data && !player.address.nothing) return { split: [""], run: [""], video: [""], moment: [""] };
+  if (live !== false || (!data && !player.address.nothing)) return NOTHING;
   return {
     split: [split || (video && !run ? "uploads" : "its own split"), ""],
-    run: isOwn ? [`${letter}${ownRun}${beside ?? ""}`, ownRun === "no run" ? "" : about] : [run, about],
+    run: isOwn
+      ? [`${letter}${ownRun}${beside ?? ""}`, ...(ownRun === "no run" ? [""] : [about, markOf(player, data)])]
+      : [run || "no run", about, known ? markOf(player, known) : ""],
     video: isOwn && name ? [name, mistakes] : ["choose a video", ""],
     moment:
       !isOwn || !data ? ["", ""] : stop ? [clockText(stop.time), sentenceOf(player, stop)] : [momentOf(player), ""],
@@ -88,13 +98,15 @@ export function drawFocus(player) {
   openPicked(player, tab);
   const texts = describe(player),
     drawn = JSON.stringify(texts);
-  if (drawn === focus.drawn) return;
+  if (drawn === focus.drawn || waitsForRelease(focus.box, () => drawFocus(player))) return;
   focus.drawn = drawn;
   askForRun(player);
+  focus.mark.textContent = texts.run[2] ? `⚠ ${texts.run[2]}` : "";
   for (const part of PARTS) {
     const [name, about] = texts[part],
       button = focus.parts[part];
     button.parentElement.hidden = !name;
+    button.disabled = tab === "live";
     button.replaceChildren(createNode("b", "", name), about ? createNode("span", "", about) : "");
     button.title = about ? `${name}: ${about}` : name;
     if (button.ariaHasPopup) button.ariaLabel = `${part}: ${button.title}. Choose another one`;
@@ -105,7 +117,7 @@ export function drawFocus(player) {
 function openPicked(player, tab) {
   const { crumbs: focus } = player,
     isEntered = tab === "player" && focus.tab && focus.tab !== "player",
-    run = isEntered && !player.receiver.run ? pickedRun() : "";
+    run = isEntered && !player.receiver.run ? pickedRun(player) : "";
   focus.tab = tab;
   if (run) openFocus(player, { run, video: player.data?.video_id, at: player.video.time });
 }
@@ -122,9 +134,13 @@ function askForRun(player) {
   player.trigger("list_choices", { part: "run", split: "", run: "" });
 }
 
-// Receives the entries of a menu.
+// Receives the entries of a menu, or those among which Reviews has chosen a split: its newest run is in focus then.
 export function receiveChoices(player, { part, found }) {
   const { crumbs: focus } = player;
+  const chosen = part === "split" && found.find(({ id }) => id === focus.chosen);
+  if (part === "split") focus.chosen = null;
+  if (chosen?.run) showRun(player, chosen.run);
+  else if (chosen) focus.bare = chosen.id;
   if (part === "run") focus.runs = new Map(found.map((one) => [one.id, one]));
   focus.drawn = "";
   if (focus.open === part) {
@@ -235,9 +251,14 @@ function choose(player, one) {
   openFocus(player, { split, run, video: one.id });
 }
 
+function pickRun({ crumbs, trigger }, run) {
+  Object.assign(crumbs, { picked: run, bare: "" });
+  trigger("show_run", { a: run, b: "" });
+}
+
 // Shows a run in Batch, and if they are open in Reviews.
 function showRun(player, run) {
-  player.trigger("show_run", { a: run, b: "" });
+  pickRun(player, run);
   if (openTabOf("rooms") === "reviews") player.trigger("review_run", { run });
 }
 
@@ -271,6 +292,7 @@ export function followRun(player) {
   const box = document.querySelector("#batch_runs"),
     now = box?.querySelector("input, textarea")?.value;
   if (player.data && box) box.dataset.entered = now ?? "";
+  if (player.data) Object.assign(player.crumbs, { picked: "", bare: "" });
   if (player.data && player.settings.can_run) keepOwnRun(player.data);
   player.crumbs.drawn = "";
   drawFocus(player);
@@ -281,7 +303,7 @@ export function mountFocus(player) {
     box = document.querySelector(".focus"),
     menus = player.settings.can_run ? PARTS : ["video", "moment"];
   if (!box) return;
-  Object.assign(focus, { box, parts: {} });
+  Object.assign(focus, { box, parts: {}, mark: createNode("strong", "focus-mark") });
   const toggle = (part) => () =>
     focus.open === part ? closeMenu(player) : (closeMenu(player), openMenu(player, part));
   const list = PARTS.map((part) => {
@@ -289,7 +311,7 @@ export function mountFocus(player) {
     if (menus.includes(part)) Object.assign(button, { ariaHasPopup: "listbox", ariaExpanded: false });
     button.dataset.part = part;
     focus.parts[part] = button;
-    return createNode("li", "", button);
+    return createNode("li", "", part === "run" ? [button, focus.mark] : button);
   });
   focus.words = createNode("input", "", "", {
     type: "search",
@@ -315,8 +337,11 @@ export function mountFocus(player) {
     if (relatedTarget && !box.contains(relatedTarget)) closeMenu(player, false);
   });
   player.root.focused = () => findFocus(player);
-  player.root.chooseRun = (run) =>
-    run && run !== findFocus(player).run && player.trigger("show_run", { a: run, b: "" });
+  player.root.chooseRun = (run) => run && run !== findFocus(player).run && pickRun(player, run);
+  player.root.chooseSplit = (split) => {
+    focus.chosen = split;
+    player.trigger("list_choices", { part: "split", split: "", run: "" });
+  };
   player.root.runToShow = () => runToShow(player);
   drawFocus(player);
 }

@@ -8,7 +8,8 @@ import { clockText, frameAt, gridFrame } from "./state/data.js";
 import { drawNowPanel } from "./panels/now_panel.js";
 import { currentEvent } from "./events/opinions.js";
 import { drawOnlyKind } from "./playback/failure_stops.js";
-import { seek } from "./clock/playhead.js";
+import { redrawPlayhead, seek } from "./clock/playhead.js";
+import { waitsForRelease } from "./dom/dom.js";
 import { clearSelection, followEvent } from "./playback/selection.js";
 import { followSpeech } from "./clock/speech.js";
 
@@ -59,7 +60,7 @@ export function updatePlayhead(player) {
   if (!player.approach && player.selectedTime !== null && Math.abs(player.selectedTime - time) >= 0.5 / player.data.fps)
     clearSelection(player);
   const frame = gridFrame(player.data, time);
-  if (frame === player.lastFrame) return;
+  if (frame === player.lastFrame || waitsForRelease(player.find("now"), () => redrawPlayhead(player))) return;
   player.lastFrame = player.shownFrame = frame;
   const failure = player.stopIndex === null ? null : player.data.stops[player.stopIndex];
   followSteps(player, frameAt(player.data, time));

@@ -131,10 +131,9 @@ function markForeignRun(player) {
 }
 
 // Says in a line who watches what, and that it is a recording.
-function drawIntro({ data, settings, isForeignRun }) {
-  const line = settings.hint ? null : document.querySelector(".intro"),
-    isFinal = data?.intro && (isForeignRun || !settings.can_run);
-  if (line) line.textContent = showTurns(`${data?.intro ?? ""}${isFinal ? " It cannot be run again here." : ""}`);
+function drawIntro({ data, settings }) {
+  const line = settings.hint ? null : document.querySelector(".intro");
+  if (line) line.textContent = showTurns(data?.intro ?? "");
 }
 
 // Asks, once for each run, before *Run* shows the page's model in place of another one.
@@ -241,8 +240,7 @@ function clearRun(player) {
   setStatus(player, "");
   player.find("clock").textContent = clockText(0);
   player.head.style.visibility = "hidden";
-  for (const name of ["now", "rows", "curves", "kinds", "counts", "origins", "warning"])
-    player.find(name).replaceChildren();
+  for (const name of ["now", "rows", "curves", "kinds", "counts", "origins"]) player.find(name).replaceChildren();
   drawOnlyKind(player, null);
   player.find("why").replaceChildren();
   player.timeline.clear();

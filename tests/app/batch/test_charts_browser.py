@@ -81,7 +81,7 @@ def test_charts_meet_wcag_aa_and_no_text_is_tiny(page: Page) -> None:
             .map((text) => parseFloat(getComputedStyle(text).fontSize))"""
     )
     assert min(sizes) >= 11
-    basis = "contents judged by cosine bands 0.5/0.8, text"
+    basis = "Contents judged by cosine bands 0.5/0.8, text"
     assert page.locator("#failures .chart-basis").inner_text().startswith(basis)
     assert page.locator("#roc .chart-basis").inner_text() == ""
     label = page.locator("#roc .main-svg").first.get_attribute("aria-label") or ""

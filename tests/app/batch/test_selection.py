@@ -114,6 +114,8 @@ def test_videos_are_chosen_by_verdict_and_tag_but_not_where_reviews_are_blind(
         labels = [label for label, _ in choosing.list_traits(judged, "a")]
         assert {"tag: glare (0)", "tag: occlusion (1)", "cause: decoy (1)"} <= set(labels)
         assert read_marks(store, is_blind=True) == {}
+    with pytest.raises(ValueError, match="a reason is shown after your verdict"):
+        choosing.find(replace(batches, is_blind=True), select("a", 'failure:root class:"history"'))
 
 
 def test_a_slice_is_kept_beside_the_runs_and_scored_by_itself(batches: BatchContext) -> None:

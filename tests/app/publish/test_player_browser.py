@@ -9,7 +9,6 @@ from urllib.parse import urlencode
 import pytest
 from playwright.sync_api import Page
 
-from stepscope.app.core.run import BUNDLED_MODEL_WARNING
 from stepscope.app.figures.charts.registry import CHARTS
 from stepscope.app.publish.story import parse_story
 from stepscope.engine.io.files import write_json
@@ -205,4 +204,5 @@ def test_the_published_page_marks_the_words_of_the_bundled_model_about_a_foreign
     publish(run, tmp_path / "site", videos=["truck-1"])
     with serve_folder(tmp_path / "site") as address:
         open_player(page, address)
-        assert page.locator(".ss-warning").inner_text() == f"⚠ {BUNDLED_MODEL_WARNING}"
+        marks = "bundled model on a foreign video: its words mean nothing · recorded: cannot be run again here"
+        assert page.locator(".focus-mark").inner_text() == f"⚠ {marks}"

@@ -101,18 +101,18 @@ def test_every_failure_of_the_bundled_run_has_a_sentence_in_the_words_of_its_vid
 def test_a_root_says_what_follows_what_would_prevent_it_and_what_its_placebo_does(runs: Mapping[str, Run]) -> None:
     permuted = say(runs["robot-permuted"])
     assert permuted["words"] == (
-        "Once it is corrected, 7 later failures vanish. Would be right if the ids of the steps were in listing "
-        "order: in 8 videos this makes 3 of 7 wrong turns right, 0 of 126 right ones wrong. Weak: its placebo, ids at "
-        "random, makes it right too (2 right, 1 wrong)."
+        "Once it is corrected, 7 later failures vanish. Would be right if the steps were numbered in the order of "
+        "their list. Tried in 8 videos, this corrects 3 of 7 wrong turns and breaks 0 of 126 right ones. This is weak: "
+        "the placebo, ids at random, corrects it too; it corrects 2 and breaks 1."
     )
     assert permuted["of_consequence"] == (
         "Follows from 0:15.0: had it started “mount the block”, not “put on the head” there, 7 later failures would "
         "vanish."
     )
     assert say(runs["flower-pot-hard"], 1)["words"] == (
-        "No later failure follows from it. Would be right if the steps were listed in the order done: in 4 "
-        "videos this makes 5 of 12 wrong turns right, 0 of 62 right ones wrong. Its placebo, steps at random, does not "
-        "(4 right, 10 wrong)."
+        "No later failure follows from it. Would be right if the steps were listed in the order done. Tried in 4 "
+        "videos, this corrects 5 of 12 wrong turns and breaks 0 of 62 right ones. The placebo, steps at random, does "
+        "not correct it; it corrects 4 and breaks 10."
     )
     assert say(runs["robot-hard"])["words"].endswith("No change that was tried explains it (6 tried).")
 
@@ -142,8 +142,8 @@ def test_a_root_without_a_class_an_experiment_or_a_placebo_claims_none(runs: Map
     assert history.endswith("Would be right if all earlier turns were those of the reference.")
     own = KeptEffect(name="short steps", kind="own", fixed=1)
     words = say(with_effects(run, own, cause="own", fixed_by=("short steps",)))["words"]
-    effect = "in 16 videos this makes 1 of 18 wrong turns right, 0 of 259 right ones wrong."
-    assert words.endswith(f"Would be right with the change “short steps”: {effect}")
+    effect = "Tried in 16 videos, this corrects 1 of 18 wrong turns and breaks 0 of 259 right ones."
+    assert words.endswith(f"Would be right with the change “short steps”. {effect}")
 
 
 def test_shares_at_other_seeds_follow_where_texts_are_sampled(runs: Mapping[str, Run]) -> None:
@@ -188,7 +188,7 @@ def test_a_run_without_a_current_diagnosis_says_why(runs: Mapping[str, Run]) -> 
     damaged = replace(run, kept=replace(run.kept, video=None, problem="its diagnosis cannot be read: x"))
     assert why_not(damaged) == "its diagnosis cannot be read: x."
     moved = replace(run, config=replace(run.config, speak_threshold=0.4))
-    assert why_not(moved).startswith("Not explained yet: Explain"), "other thresholds are another run"
+    assert why_not(moved).startswith("Not explained yet: exp"), "other thresholds are another run"
     assert why_not(replace(run, settings={**run.settings, "imported": ["a"]})).startswith(
         "Why is not known: this run was imported"
     )
@@ -232,3 +232,18 @@ def test_evidence_has_its_baselines_and_only_that_of_the_same_model_is_shown(tmp
     run = read_runs(folder)["robot-permuted"]
     assert run.kept is not None
     assert run.kept.problem.startswith("its diagnosis cannot be read: diagnosis.json"), "no folder of the server"
+
+
+def test_a_blind_page_sends_the_reasons_of_judged_failures_alone(runs: Mapping[str, Run]) -> None:
+    run = runs["robot-permuted"]
+    failures = list_failures(run)
+    whole, of_failures = explain(run)
+    first, later = [
+        next(n for n, one in enumerate(of_failures) if one["is_consequence"] is kind) for kind in (False, True)
+    ]
+    assert run.kept is not None
+    for judged, reasons in (([], []), ([later], []), ([first], [first]), ([first, later], sorted([first, later]))):
+        blind = replace(run, kept=replace(run.kept, shown=frozenset(map(str, judged))))
+        packed, sent = pack_reasons(blind, failures, [str(number) for number, _ in enumerate(failures)])
+        assert packed["roots"] == (whole["roots"][:1] if reasons else [])
+        assert [number for number, found in enumerate(sent) if found] == reasons

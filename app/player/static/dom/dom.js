@@ -80,6 +80,26 @@ export function keyOf({ key, code = "", shiftKey }) {
   return (isOther && PLACES[code]?.[Number(shiftKey)]) || key.toLowerCase();
 }
 
+const pressed = { isDown: false, draws: new Map() };
+
+// Whether a button is pressed: `draw` is then called once it is released. Drawn again in between, as when a press takes
+// the focus from a text box, it would lose its click. A later draw of the same `box` replaces the one that waits.
+export function waitsForRelease(box, draw) {
+  if (pressed.isDown) pressed.draws.set(box, draw);
+  return pressed.isDown;
+}
+
+function onPress({ type, target, button }) {
+  if (type === "blur" && target !== window) return;
+  pressed.isDown = type === "mousedown" && !button && target.closest("button, summary, a, [role=button]") !== null;
+  if (type === "mousedown" || !pressed.draws.size) return;
+  const draws = [...pressed.draws.values()];
+  pressed.draws.clear();
+  setTimeout(() => draws.forEach((draw) => draw())); // the click comes first
+}
+
+for (const type of ["mousedown", "mouseup", "dragend", "blur"]) window.addEventListener(type, onPress, true);
+
 export const EVENT_INPUTS = ".ss-tags, .ss-note, .ss-edited, .ss-when, .ss-until";
 
 // The focused input of the current event; null for none.

@@ -12,10 +12,6 @@ export function drawProvenance(player) {
     return createNode("details", "", [summary, createTable("", rows)]);
   });
   player.find("origins").replaceChildren(...lines);
-  const marked = runs
-    .filter(({ warning }) => warning)
-    .map((run) => `⚠ ${run.letter && `${run.letter}: `}${run.warning}`);
-  player.find("warning").replaceChildren(marked.join(" "));
   for (const button of player.find("origin").querySelectorAll("button")) button.disabled = !player.data?.times.length;
   showFormats(player);
 }

@@ -5,18 +5,15 @@ import { createButton, createNode, keepSetting, saveBlob, setStatus } from "../d
 import { approachMoment, seek } from "../clock/playhead.js";
 import { selectedEvent } from "../playback/selection.js";
 import { clockText } from "../state/data.js";
-import { readSetting } from "../state/settings.js";
+import { readKept } from "../state/settings.js";
 import { sentenceOf } from "../state/stops.js";
 import { reveal } from "../timeline/chart.js";
 
 const MAX_MOMENTS = 10;
 
 function readStory() {
-  try {
-    const { title, moments } = JSON.parse(readSetting("story"));
-    if (typeof title === "string" && Array.isArray(moments)) return { title, moments };
-  } catch {} // none yet
-  return { title: "", moments: [] };
+  const { title, moments } = readKept("story", "localStorage") ?? {};
+  return typeof title === "string" && Array.isArray(moments) ? { title, moments } : { title: "", moments: [] };
 }
 
 // Changes the story as the browser has it now: another window may have changed it.

@@ -5,8 +5,8 @@ import {
   countUpTo,
   drawnVerdict,
   KINDS,
-  LOW_SIMILARITY,
   referenceWord,
+  SIGNS,
   signOfTurn,
   updateWords,
 } from "../state/data.js";
@@ -29,6 +29,7 @@ export function createUpdate(data, tag, text) {
   return [createNode(tag, "ss-detail", text), createNode(tag, "ss-plain", updateWords(data, text))];
 }
 
+const ROLES = { update: ["◆", "update of a step"], user: ["▹", "user"], assistant: ["●", "message"] };
 const GRADES = ["wrong", "partly right", "right"];
 
 // The grade that the judge gave the replies of a reply span so far.
@@ -94,15 +95,16 @@ export class Transcript {
     const missed = reference?.is_missed ? { update: "missed update", assistant: "missed" }[role] : null,
       kind = turn ? turn.failure : missed;
     const score = turn?.verdict === "matched" && turn.score !== null ? turn.score.toFixed(2) : "";
+    const sign = turn ? signOfTurn(turn) : KINDS[kind];
     const mark = createNode(
       "span",
       `ss-mark ss-${kind ? "mismatched" : turn && drawnVerdict(turn)}`,
       [
-        turn ? signOfTurn(turn) : KINDS[kind],
+        sign,
         score && createNode("small", "ss-score ss-detail", score),
         turn?.grade !== undefined && gradeTag(data, turn),
       ],
-      { title: [kind ?? (turn?.is_low && LOW_SIMILARITY), score && `similarity ${score}`].filter(Boolean).join(", ") },
+      { title: [SIGNS[sign], score && `similarity ${score}`].filter(Boolean).join("; ") },
     );
     const isGiven = role === "user" && reference.is_given,
       isQuoted = !isGiven && reference && (!turn || reference.text !== turn.text);
@@ -120,7 +122,7 @@ export class Transcript {
     ]);
     const parts = [
       createNode("span", "ss-time", clockText(row.time)),
-      createNode("span", "", { update: "◆", user: "▹", assistant: "●" }[role]),
+      createNode("span", "", ROLES[role][0], { title: ROLES[role][1] }),
       words,
       mark,
       createNode("span", "ss-given"),

@@ -5,7 +5,21 @@ import { createButton, createNode, setStatus } from "../dom/dom.js";
 import { countText, frameAt, stateAt } from "../state/data.js";
 import { canFail } from "../state/stops.js";
 import { DECISIONS } from "../state/signals.js";
+import { keepInWindow, readKept } from "../state/settings.js";
 import { compareFailures } from "./failure_changes.js";
+
+const KEPT = ["name", "changes", "parent", "difference"]; // of a branch
+
+// A reload keeps the branches of the latest runs, by the digest of the run.
+function readTree(root) {
+  const nodes = readKept("what_if")?.[root];
+  return Array.isArray(nodes) ? nodes.filter((one) => KEPT.every((key) => typeof one?.[key] === "string")) : [];
+}
+
+function keepTree({ root, nodes }) {
+  const { [root]: _, ...others } = readKept("what_if") ?? {};
+  keepInWindow("what_if", Object.fromEntries([...Object.entries(others), [root, nodes.slice(-40)]].slice(-5)));
+}
 
 const text = (value) => JSON.stringify(value);
 const seconds = (value) => Number(value.toFixed(3));
@@ -102,7 +116,7 @@ function runBranch(player) {
 export function keepBranch(player) {
   const { data, whatIf } = player,
     root = data?.branch?.root ?? data?.run;
-  if (!data || (whatIf.root !== root && data.is_finished)) Object.assign(whatIf, { root, nodes: [] });
+  if (!data || (whatIf.root !== root && data.is_finished)) Object.assign(whatIf, { root, nodes: readTree(root) });
   if (!data?.branch || !data.is_finished || !data.events.length) return;
   const { name, changes } = data.branch,
     known = whatIf.nodes.find((node) => node.changes === changes),
@@ -113,7 +127,8 @@ export function keepBranch(player) {
     difference = isJudged
       ? `−${countText(count("fixed", records), "failure")}, +${count("broken", records)}`
       : "not scored";
-  if (!known) whatIf.nodes.push({ name, changes, parent, difference, number: data.failures.length });
+  if (!known) whatIf.nodes.push({ name, changes, parent, difference });
+  keepTree(whatIf);
 }
 
 // The tree of the branches: the run itself, and below each the branches of it.

@@ -51,7 +51,8 @@ export function drawReason(player, failure) {
   if (!isShown) return box.replaceChildren(failure ? createNode("span", "ss-dim", BLIND) : "");
   const evidence = decision ? evidenceParts(player) : failure ? [" ", evidenceButton(player, frame) ?? ""] : [];
   if (!failure || failure.kind === LOW_SIMILARITY) return box.replaceChildren(...evidence);
-  if (!root) return box.replaceChildren(createNode("span", "ss-dim", data.why_not), ...evidence);
+  const unknown = [createNode("span", "ss-dim", data.why_not), " ", explainButton(player) ?? "", ...evidence];
+  if (!root) return box.replaceChildren(...unknown);
   const parts = [createNode("span", "", isConsequence ? root.of_consequence : root.words, { title: COUNTED })];
   if (isConsequence) parts.push(" ", rootButton(player, failure.root));
   else parts.push(...consequencesPart(player, failure.root));
@@ -72,6 +73,20 @@ function rootButton(player, number) {
   return createButton("ss-cause-of", words, () => go(player, at), {
     title: "Go to the first mistake of the chain that this belongs to",
   });
+}
+
+// The button that explains the video, as that of the panel below the scores; null where the run cannot be explained.
+function explainButton(player) {
+  const panel = document.querySelector("#explain"),
+    { settings, data, isForeignRun } = player;
+  if (!panel || settings.hint || isForeignRun || !data.why_not || data.is_blinded) return null;
+  const explain = () => {
+    const start = panel.querySelector("#start_explain");
+    if (!start.offsetParent) panel.querySelector("button").click(); // unfolds it
+    start.click();
+    setStatus(player, "Explaining this video: the panel below the scores shows its progress.");
+  };
+  return createButton("", "Explain", explain, { title: "Find out by experiments on this video; it takes seconds" });
 }
 
 // Whether the first mistake is one of the compared run, too; "" where that is not known.

@@ -5,12 +5,12 @@ import { clockText, correctedText, gridFrame, parseTime } from "../state/data.js
 import { createButton, createNode, keepSetting, setStatus, showTurns } from "../dom/dom.js";
 import { conflictText, describeAction, describeEvent } from "../events/event_words.js";
 import { correctedTurn, lastTurn, requestScoring } from "../state/layer.js";
-import { correctedEvent, currentEvent, eventByKey } from "../events/opinions.js";
+import { correctedEvent, currentEvent, eventByKey, isSame } from "../events/opinions.js";
 import { seek } from "../clock/playhead.js";
 import { goToEvent } from "../playback/selection.js";
 import { openTab } from "../panels/tabs.js";
 import { drawTime, mountSpans, onsetsOf, snapSpan, snapTime, stepTime, turnInside } from "./spans.js";
-import { readSetting, writeSetting } from "../state/settings.js";
+import { readKept, readSetting, writeSetting } from "../state/settings.js";
 
 const UNDO_MS = 5000;
 
@@ -118,7 +118,10 @@ export function resetEdited(player) {
 
 export function deleteTurn(player) {
   withCorrectableTurn(player, (turn) => {
-    const event = correctedEvent(player, currentEvent(player));
+    const event = correctedEvent(player, currentEvent(player)),
+      isOfTurn = ({ correction: one, video_id: video }) =>
+        video === player.data.video_id && ["delete", "add"].includes(one?.kind) && isSame(one.turn, turn.name);
+    if (player.outbox.all().some(isOfTurn)) return setStatus(player, "Not saved yet: D works again once it is.");
     submitAndSay(player, { kind: turn.isDeleted ? "add" : "delete", turn: turn.name }, event);
   });
 }
@@ -260,21 +263,16 @@ export function mountCorrections(player) {
   });
 }
 
-const SETTING = "texts",
-  MOST_KEPT = 40;
+const MOST_KEPT = 40;
 
 function typedTexts() {
-  try {
-    const texts = JSON.parse(readSetting(SETTING, "[]"));
-    return Array.isArray(texts) ? texts.filter((text) => typeof text === "string") : [];
-  } catch {
-    return [];
-  }
+  const texts = readKept("texts", "localStorage");
+  return Array.isArray(texts) ? texts.filter((text) => typeof text === "string") : [];
 }
 
 function keepText(text) {
   const others = typedTexts().filter((other) => other !== text);
-  if (text) writeSetting(SETTING, JSON.stringify([text, ...others].slice(0, MOST_KEPT)));
+  if (text) writeSetting("texts", JSON.stringify([text, ...others].slice(0, MOST_KEPT)));
 }
 
 // The texts that a turn of a role can have, without repeats.

@@ -13,6 +13,7 @@ import {
   keepSetting,
   keyOf,
   setStatus,
+  waitsForRelease,
 } from "../dom/dom.js";
 import { describeEvent, eventLabel } from "../events/event_words.js";
 import { correctedTurn, eventTime } from "../state/layer.js";
@@ -77,6 +78,7 @@ function setBlind(player, isBlind) {
 
 export function drawReview(player) {
   const panel = player.find("review");
+  if (waitsForRelease(panel, () => drawReview(player))) return;
   player.find("tabs").querySelector("[data-tab=review]").hidden = !player.settings.can_review;
   const textContent = player.isReviewing ? `✎ ${player.reviewer || "your name"}` : "✎ review",
     hidden = !player.settings.can_review;

@@ -4,7 +4,7 @@ import { layout } from "../timeline/chart.js";
 import { focusedInput, setStatus } from "../dom/dom.js";
 import { describeAction } from "../events/event_words.js";
 import { withTimeout } from "../state/increments.js";
-import { eventTime, scoreIfWanted } from "../state/layer.js";
+import { eventTime, requestScoring, scoreIfWanted } from "../state/layer.js";
 import { currentPlace, eventByKey, isAtPlace, mergeOpinions, sideByKey } from "../events/opinions.js";
 import { goToEvent, showFailureOfMoved } from "../playback/selection.js";
 
@@ -87,7 +87,8 @@ function handleReply(player, video, reply) {
   player.review.signedIn = reply.signed_in;
   if (reply.is_blind) player.review.isBlind = true;
   player.find("blind").disabled = reply.is_blind;
-  let wanted = null,
+  let isJudged = false,
+    wanted = null,
     done = null,
     changed = ""; // the event of the last change, while its place is still selected
   for (const { action_id, event, what } of reply.kept) {
@@ -95,6 +96,7 @@ function handleReply(player, video, reply) {
       place = player.review.origins.get(action_id);
     player.review.origins.delete(action_id);
     player.review.saved = "saved";
+    isJudged ||= action?.kind === "verdict";
     if (video !== player.data?.video_id) continue;
     if (["undo", "redo", "correction"].includes(action?.kind) && place && isAtPlace(player, place))
       [wanted, done, changed] = [event, action, what];
@@ -113,6 +115,8 @@ function handleReply(player, video, reply) {
     showFailureOfMoved(player);
     scoreIfWanted(player);
   }
+  // a blind page sends the reason of a failure after its verdict
+  if (player.data.is_blinded && (isNew || isJudged)) requestScoring(player);
   // after the reference was updated: its times are current
   if (done) setStatus(player, describeAction(player, done, sideByKey(player, wanted), changed));
   if (wanted && !focusedInput(player)) showChanged(player, wanted);

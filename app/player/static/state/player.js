@@ -63,7 +63,7 @@ export class Player {
     this.speech = { isOn: false, passed: null, sound: null, waiting: [] };
     this.address = new Address();
     // the head of the page: the runs by name, and its open menu
-    this.crumbs = { box: null, runs: new Map(), open: null };
+    this.crumbs = { box: null, runs: new Map(), open: null, picked: "", bare: "" };
     this.outbox = new Outbox();
     this.review = newReview();
   }
@@ -141,7 +141,7 @@ class Address {
     this.wholeRun = null; // the run in the address that was shown last, not streaming: Back returns to it
     this.isCompareShown = false; // whether a second run was shown
     this.isLeaving = false; // whether Back reloads the page: an address written now would drop those of Forward
-    this.keptFor = undefined; // the run for which Back keeps the video of the address
+    this.restored = null; // the place to which Back leads, and what is shown until then
   }
 }
 

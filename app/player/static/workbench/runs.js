@@ -1,6 +1,6 @@
 // The runs of the batch tab as rows: a click shows one, two ticks compare two; a run that streams has its progress.
 
-import { createButton, createNode } from "../dom/dom.js";
+import { createButton, createNode, waitsForRelease } from "../dom/dom.js";
 
 const WIDE_VIEWS = ":is(#tab_Leaderboard, #tab_Training, #tab_Split):not([style*=none])";
 const joined = (parts) => parts.filter(Boolean).join(" · ");
@@ -17,7 +17,7 @@ class RunRows {
   }
 
   draw() {
-    if (!this.props.value) return;
+    if (!this.props.value || waitsForRelease(this.box, () => this.draw())) return;
     this.list = JSON.parse(this.props.value);
     this.live = this.props.patch ? JSON.parse(this.props.patch) : {};
     const { columns, runs, shown } = this.list,

@@ -1,6 +1,6 @@
 // The videos of the shown run as rows: a picture, a strip of the mistakes over time, scores, and moments of a search.
 
-import { createButton, createNode } from "../dom/dom.js";
+import { createButton, createNode, waitsForRelease } from "../dom/dom.js";
 import { WindowedList } from "../dom/windowed_list.js";
 
 const PICTURE_DELAY_MS = 150; // rows that only scroll past load no picture
@@ -25,7 +25,7 @@ class VideoRows {
   }
 
   draw() {
-    if (!this.props.value) return;
+    if (!this.props.value || waitsForRelease(this.box, () => this.draw())) return;
     const before = this.list,
       { scrollTop } = this.panel;
     this.list = JSON.parse(this.props.value);

@@ -259,14 +259,24 @@ def test_corrections_by_keyboard_and_by_hand_are_a_layer(page: Page, store: Revi
     page.click(".ss-undo")
     page.wait_for_function("document.querySelector('.ss').inspect().layer.every(({ look }) => look !== 'deleted')")
     wait_until_saved(page)
+    hold_requests(page)
     for _ in range(2):  # the server says whether a turn is deleted
-        press(page, "d")
+        page.keyboard.press("d")
+    assert inspect(page)["said"] == "Not saved yet: D works again once it is."
+    assert inspect(page)["waiting"] == 1
+    release_requests(page)
+    wait_until_saved(page)
+    assert "Careful! " not in [text for _, text in corrected()]
+    press(page, "d")
     assert (6.0, "Careful! ") in corrected()
 
     accept = page.get_by_role("button", name="accept")
     assert "agent:x proposes: text “<b>Stop!</b>”" in page.locator(".ss-other").all_inner_texts()[-1]
     assert not [one for one in read_review(store).corrections["a"] if one.reviewer == "agent:x"]
-    accept.click()
+    for name in ("eva", "bea"):
+        page.fill(".ss-who", "")
+        page.keyboard.type(f"{name}\n" if name == "eva" else name)
+    accept.click()  # it takes the focus from the name, so that the panel is drawn again
     accept.wait_for(state="hidden")
     assert (6.0, "<b>Stop!</b>") in corrected()
 

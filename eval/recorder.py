@@ -18,7 +18,7 @@ from typing import Any, Self, SupportsFloat, cast
 from stepscope.engine.decisions.signals import SignalSpec, check_signals
 from stepscope.engine.dialogue import apply_update, initial_state
 from stepscope.engine.io.arguments import check_list, check_path, check_type
-from stepscope.engine.io.files import atomic_write, strip_text, to_json
+from stepscope.engine.io.files import atomic_write, load_json, strip_text, to_json
 from stepscope.engine.io.json_records import short_repr
 from stepscope.engine.records import FrameOutput, Reasoning, Step, frame_at, unknown_output
 from stepscope.eval.data.json_fields import check_text
@@ -28,6 +28,8 @@ from stepscope.eval.data.writers import write_samples
 from stepscope.eval.runs.folder import OWN_SPLIT, RunFolder, VideoRecord, digest_sample, output_path
 
 __all__ = ["Reasoning", "RunRecorder", "SignalSpec", "Turn", "VideoRecorder"]
+_HEAD, _TAIL = '{\n "videos": [\n', "\n ]\n}\n"
+"""A manifest before and after its videos."""
 _MAX_GAP = 100_000
 """Frames between two recorded ones; more are a mistake, such as times in milliseconds."""
 
@@ -83,10 +85,16 @@ class RunRecorder:
         self._stack = ExitStack()
         self._folder: RunFolder | None = None
         self._samples: dict[str, Sample] = {}
+        self._texts: dict[str, str] = {}
 
     def __enter__(self) -> Self:
         samples = read_split(self._split).samples if not self._has_own_split or self._split.exists() else ()
         self._samples = {sample.video_id: sample for sample in samples}
+        if self._has_own_split and samples:
+            listed = load_json(self._split.read_text(encoding="utf-8"))["videos"]
+            texts = (to_json({"videos": [entry]}, indent=1) + "\n" for entry in listed)
+            pairs = zip(listed, texts, strict=True)
+            self._texts = {entry["video_id"]: text.removeprefix(_HEAD).removesuffix(_TAIL) for entry, text in pairs}
         self._folder = self._stack.enter_context(RunFolder.open(self.path, self._settings, resume=True))
         return self
 
@@ -181,10 +189,18 @@ class RunRecorder:
         if not self._has_own_split:
             return sample
         last = max((frame_at(turn.time_s, sample.fps) for turn in sample.turns), default=0)
-        own = {**self._samples, sample.video_id: replace(sample, num_frames=max(num_frames, last + 1))}
-        write_samples(self._split, list(own.values()), file_format="manifest")
-        self._samples = {one.video_id: one for one in read_split(self._split).samples}
-        return self._samples[sample.video_id]
+        own, part = replace(sample, num_frames=max(num_frames, last + 1)), self._split.with_suffix(".part")
+        try:  # checked and read alone: with all others, each video would take longer than the one before
+            write_samples(part, [own], file_format="manifest")
+            (kept,) = read_split(part).samples
+            text = part.read_text(encoding="utf-8")
+        finally:
+            part.unlink(missing_ok=True)
+        self._texts[kept.video_id] = text.removeprefix(_HEAD).removesuffix(_TAIL)
+        with atomic_write(self._split) as file:
+            file.write(_HEAD + ",\n".join(self._texts.values()) + _TAIL)
+        self._samples[kept.video_id] = kept
+        return kept
 
 
 class VideoRecorder:

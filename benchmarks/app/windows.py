@@ -47,14 +47,15 @@ def _measure(address: str, pid: int) -> dict[str, float]:
             PageClient(address=address) as window,
             window.http.stream("GET", f"/gradio_api/heartbeat/{window.session}") as heartbeat,
         ):
-            next(lines := heartbeat.iter_lines())
+            lines = heartbeat.iter_lines()  # the connection ends with it
+            next(lines)
             for event in events:
                 if event["backend_fn"]:
                     window.join(event["id"], [None] * len(event["inputs"])).raise_for_status()
             window.messages()
             video = ("robot-hard", "boat")[number % 2]
             window.run(opening, [None], event_data={"split": "test", "run": "", "video": video})
-            lines.close()  # as the window closes
+            del lines
 
     memory, threads = list[float](), list[int]()
     with ThreadPoolExecutor(AT_ONCE) as pool:

@@ -1,7 +1,7 @@
 // The lanes of the steps: a row per step with the reference's state above the model's, hatched where they differ.
 // Without *details* they are folded to one strip, with rows for the steps at the playhead.
 
-import { bandsOf, countUpTo, frameAt, gridFrame, piecesOf, stateAt, timeOf } from "../state/data.js";
+import { bandsOf, countUpTo, frameAt, gridFrame, lastChange, piecesOf, stateAt, timeOf } from "../state/data.js";
 import { createHatching, paintLines, wrapText } from "../canvas/canvas.js";
 import { defineLane, keysAtFrame, nearestOf } from "./lane.js";
 
@@ -107,17 +107,19 @@ export const steps = defineLane({
   },
 });
 
-// The steps whose rows are open at a frame: the wrong ones, those in progress, then the next ones to come.
+// The steps whose rows are open at a frame: those wrong or in progress since the latest change, then the next to come.
 export function findOpenSteps(run, frame) {
   const name = bandsOf(run).at(-1);
   if (!name) return [];
-  const rank = run.steps.map((_, step) => {
-    const [state, wanted] = [name, "reference"].map((which) => stateAt(run.bands[which][step] ?? [], frame) ?? 0);
-    if (run.differences[step].some(([first, end]) => frame >= first && frame < end)) return 0;
-    return Math.max(state, wanted) === 1 ? 1 : state === 0 ? 2 : 3;
+  const ranks = run.steps.map((_, step) => {
+    const [state, wanted] = [name, "reference"].map((which) => stateAt(run.bands[which][step] ?? [], frame) ?? 0),
+      isWrong = run.differences[step].some(([first, end]) => frame >= first && frame < end),
+      rank = isWrong || Math.max(state, wanted) === 1 ? 0 : state === 0 ? 1 : 2;
+    return { step, rank, since: rank === 1 ? -step : lastChange(run, step, frame) };
   });
-  const order = [...rank.keys()].sort((a, b) => rank[a] - rank[b] || (rank[a] === 3 ? b - a : a - b));
-  return order.slice(0, NUM_OPEN).sort((a, b) => a - b);
+  ranks.sort((a, b) => a.rank - b.rank || b.since - a.since || a.step - b.step);
+  const open = ranks.slice(0, NUM_OPEN).map(({ step }) => step);
+  return open.sort((a, b) => a - b);
 }
 
 // All steps in one bar: done, in progress, and hatched where the state of one is wrong.

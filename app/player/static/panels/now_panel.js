@@ -10,6 +10,7 @@ import {
   forgottenText,
   gapText,
   gridFrame,
+  lastChange,
   LOW_SIMILARITY,
   modelTimeText,
   comparedText,
@@ -32,7 +33,8 @@ import { hasDecided } from "../state/thresholds.js";
 import { hasValues, visibleSignals } from "../state/signals.js";
 import { createUpdate, gradeText, legalityTag } from "./transcript.js";
 
-const FEW_STEPS = 4; // more are folded, except around the active and the wrong ones
+const FEW_STEPS = 4; // more are folded
+const NUM_NEAR = 3; // steps that stay, with their neighbours
 const SHOULD = "should have said";
 const OTHER_WORDS = ["wrong text", LOW_SIMILARITY]; // the card of such a stop compares the two texts
 
@@ -272,7 +274,8 @@ function stateParts(player, data, frame) {
   return [createNode("p", "ss-dim", note), ...table];
 }
 
-// The states of all steps, or only of those that change, are active or wrong, and their neighbours.
+// The states of all steps, or only of those that change, are active or wrong since the latest changes, and their
+// neighbours.
 function stateTable(player, data, frame) {
   const { bands, state_words: words } = data,
     sign = (state) => words[state].slice(0, 1);
@@ -295,15 +298,18 @@ function stateTable(player, data, frame) {
       ],
     );
   });
-  const isNear = (row) => row.matches(".ss-changed, .ss-wrong, .ss-active"),
-    isKept = (at) =>
-      player.isDetailed || rows.length <= FEW_STEPS || rows.slice(Math.max(0, at - 1), at + 2).some(isNear);
+  const near = [...rows.keys()].filter((at) => rows[at].matches(".ss-changed, .ss-wrong, .ss-active"));
+  near.sort((a, b) => lastChange(data, b, frame) - lastChange(data, a, frame)).splice(NUM_NEAR);
+  const isKept = (at) =>
+    player.isDetailed || rows.length <= FEW_STEPS || [at - 1, at, at + 1].some((other) => near.includes(other));
   const shown = rows.flatMap((row, at) => {
     if (isKept(at)) return [row];
     if (at && !isKept(at - 1)) return []; // counted in the line of the first
     const next = rows.findIndex((_, later) => later > at && isKept(later)),
       folded = rows.slice(at, next < 0 ? rows.length : next);
-    const cell = createNode("td", "", `… ${countText(folded.length, "step")}`, { colSpan: 3 });
+    const numWrong = folded.filter((one) => one.matches(".ss-wrong")).length,
+      words = `… ${countText(folded.length, "step")}${numWrong ? `, ${numWrong} wrong` : ""}`,
+      cell = createNode("td", "", words, { colSpan: 3 });
     return [createNode("tr", "ss-dim", cell)];
   });
   return createNode("table", "ss-states", createNode("tbody", "", shown));

@@ -5,6 +5,7 @@ import multiprocessing
 import os
 from collections.abc import Generator, Iterator
 from dataclasses import dataclass
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -58,6 +59,20 @@ class Uploads:
     """MPEG-4 part 2, which browsers do not play; 2 s."""
     good: Path
     """40 s, with a name that is hard to write."""
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Spread the files that start a browser or a page, which take longest, evenly among the others.
+
+    Each worker begins with an equal part of the list, and a file that two of them share starts its page twice.
+    """
+    files = [list(tests) for _, tests in groupby(items, lambda item: item.path)]
+    slow = [tests for tests in files if any(item.get_closest_marker("browser") for item in tests)]
+    quick = [tests for tests in files if tests not in slow]
+    places = [(number * max(1, len(quick) / max(1, len(slow))), tests) for number, tests in enumerate(slow)]
+    placed = sorted([*places, *enumerate(quick)], key=lambda pair: pair[0])
+    items[:] = [item for _, tests in placed for item in tests]
 
 
 @pytest.hookimpl(wrapper=True)

@@ -240,7 +240,7 @@ def test_the_sessions_of_one_user_replace_no_session_of_another(monkeypatch: pyt
     assert list(states.session_data)[:6] == ["anna0", "anna1", "bob16", "bob17", "bob18", "bob19"]
     assert states["anna0"].state_data == {0: "anna"}
     states["anna1"].is_closed = states["bob16"].is_closed = True
-    states["bob16"].STATE_TTL_WHEN_CLOSED = 0
+    states["bob16"].STATE_TTL_WHEN_CLOSED = -1
     states["anna2"].state_data[0] = "anna"  # a new session
     assert "bob16" not in states.session_data
     assert {"anna1", "anna2", "bob17"} <= set(states.session_data)

@@ -39,7 +39,7 @@ def find_evidence(workspace: Workspace, run: Run, sample: Sample, frame: int, *,
     if evidence is None:
         explain_frame = import_uncollected("stepscope.eval.diagnosis.evidence").explain_frame
         with workspace.record(run, sample) as recording:
-            evidence = explain_frame(recording, sample, frame)
+            *_, evidence = explain_frame(recording, sample, frame)
     frames = sorted(evidence.frames, key=lambda one: -abs(one.log_odds or 0.0))
     texts = sorted(evidence.texts, key=lambda one: -abs(one.log_odds))
     return {

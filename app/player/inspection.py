@@ -1,6 +1,7 @@
 """Inspection of one frame of the displayed run: prompt, tokens with log-probabilities, and evidence on request."""
 
 from collections import deque
+from collections.abc import Generator
 from dataclasses import asdict, replace
 from typing import Any, Final
 
@@ -51,10 +52,11 @@ def inspect_run(context: AppContext, live: LiveRun | None, asked: FrameRequest) 
 
 def explain_frame(
     context: AppContext, batches: BatchContext, live: LiveRun | None, asked: FrameRequest
-) -> dict[str, Any]:
-    """Return the evidence of the run as JSON values, with that for the decision at a frame, or an error.
+) -> Generator[dict[str, Any]]:
+    """Yield the evidence of the run as JSON values, with that for the decision at a frame, or an error.
 
-    It is kept with the run, and of a run in a folder also in ``VIDEO.evidence.json``.
+    The first lacks texts, patches and earlier frames, and ``is_whole``. The whole is kept with the run, and of a run in
+    a folder also in ``VIDEO.evidence.json``.
     """
     key = _name_answer(live, asked.frame)
     try:
@@ -65,16 +67,17 @@ def explain_frame(
         clip = run.clip
         bare = Sample(video_id=clip.video_id, fps=run.config.fps, num_frames=clip.num_frames, start_s=clip.start_s)
         sample = clip.sample or replace(bare, has_reference=False)
-        found = find_evidence(recording, replace(sample, video_path=clip.path), frame)
         kept = run.kept if run.kept is not None and run.is_kept else Kept(digest=run.digest)
-        others = (one for one in kept.evidence if one.frame_index != frame)
-        evidence = tuple(sorted((*others, found), key=lambda one: one.frame_index))
+        others = [one for one in kept.evidence if one.frame_index != frame]
+        for part, found in enumerate(find_evidence(recording, replace(sample, video_path=clip.path), frame)):
+            evidence = tuple(sorted((*others, found), key=lambda one: one.frame_index))
+            shown = replace(run, kept=replace(kept, evidence=evidence))
+            yield {**key, "decisions": pack_evidence(shown), "is_whole": part > 0}
         if run.name not in ("", BUNDLED_NAME) and clip.sample is not None:
             keep_evidence(batches.folder(run.name), clip.sample, found)
-        live.run = replace(run, kept=replace(kept, evidence=evidence))
+        live.run = shown
     except (EngineError, ValueError, OSError) as error:
-        return {**key, "error": as_sentence(error)}
-    return {**key, "decisions": pack_evidence(live.run)}
+        yield {**key, "error": as_sentence(error)}
 
 
 def _name_answer(live: LiveRun | None, frame: int) -> dict[str, Any]:

@@ -172,7 +172,8 @@ def wire_player(context: AppContext, batches: BatchContext, reviews: ReviewConte
         return patch_player(inspection=inspect_run(context, live, asked))
 
     def explain(live: Any, asked: FrameRequest) -> Any:
-        return patch_player(evidence=explain_frame(context, batches, live, asked))
+        for found in explain_frame(context, batches, live, asked):
+            yield patch_player(evidence=found)
 
     def offer(asked: ChoicesRequest) -> Any:
         found = list_choices(batches, asked.part, split=asked.split, run=asked.run)

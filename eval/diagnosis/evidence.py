@@ -38,6 +38,8 @@ from stepscope.eval.runs.worker_messages import FramesDone, VideoResult, WorkerC
 
 MAX_PICTURES: Final = 256
 """Latest pictures before a decision whose differences are measured."""
+_FIRST_TOKENS = 10_000
+"""Most tokens to feed for the first part of the evidence for one decision."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -218,21 +220,29 @@ def _explain_video(
             yield replace(decision, error=str(error))
 
 
-def explain_frame(recording: Recording, sample: Sample, frame: int) -> Evidence:
-    """Return the evidence for the decision at a frame of a finished run, with its patches if it has a video.
+def explain_frame(recording: Recording, sample: Sample, frame: int) -> Generator[Evidence]:
+    """Yield the evidence for the decision at a frame of a finished run: of the last frames, then all of it.
 
-    Raises as ``explain_decision``.
+    The first takes a second or two on a CPU; texts, other frames and the patches of a video take several times as long
+    late in a video. Raises as ``explain_decision``.
     """
+    random_model = randomize(recording.checkpoint.model)
+    yield _explain_frame(recording, sample, frame, {}, random_model, with_texts=False, max_tokens=_FIRST_TOKENS)
     pictures = dict(_read_pictures(recording.checkpoint, sample, [frame])).get(frame, {})
-    return _explain_frame(recording, sample, frame, pictures, None)
+    yield _explain_frame(recording, sample, frame, pictures, random_model)
 
 
 def _explain_frame(
-    recording: Recording, sample: Sample, frame: int, pictures: Pictures, random_model: VisionLanguageModel | None
+    recording: Recording,
+    sample: Sample,
+    frame: int,
+    pictures: Pictures,
+    random_model: VisionLanguageModel | None,
+    **options: Any,
 ) -> Evidence:
     has_updates = recording.config.policy.has_updates
     target = choose_target(recording.outputs[frame], sample, has_updates=has_updates)
-    options: dict[str, Any] = {"pictures": pictures, "patches_frame": "strongest"} if pictures else {}
+    options |= {"pictures": pictures, "patches_frame": "strongest"} if pictures else {}
     return explain_decision(recording, frame, target=target, random_model=random_model, **options)
 
 

@@ -49,17 +49,19 @@ def test_the_evidence_for_a_decision_is_found_on_request_and_kept_with_its_run(c
     live = run_through(context, context.bundled_videos.clips[0], speak_threshold=0.0)
     assert live.run is not None
     asked, batches = FrameRequest(frame=4), cast(Any, None)
-    first = explain_frame(context, batches, live, asked)
+    first, whole = explain_frame(context, batches, live, asked)
     (decision,) = first["decisions"]
-    assert (first["run"], decision["frame"], decision["frames"][-1]) == (live.run.digest, 4, 4)
+    assert (decision["frame"], decision["texts"], first["is_whole"]) == (4, [], False)
+    (decision,) = whole["decisions"]
+    assert (whole["run"], decision["frame"], decision["frames"][-1]) == (live.run.digest, 4, 4)
     assert {len(values) for values in decision["patches"]["series"].values()} == {64}
     assert {"line removed", "places swapped"} <= {change for change, *_ in decision["texts"]}
     packed = json.loads(pack_run(live.run))
-    assert packed["evidence"] == first["decisions"]
-    again = explain_frame(context, batches, LiveRun.finished(live.run), FrameRequest(frame=2))
+    assert packed["evidence"] == whole["decisions"]
+    *_, again = explain_frame(context, batches, LiveRun.finished(live.run), FrameRequest(frame=2))
     assert [found["frame"] for found in again["decisions"]] == [2, 4], "without what the window keeps"
     imported = LiveRun.finished(replace(live.run, settings={"imported": {}}))
-    assert "was imported, so its model" in explain_frame(context, batches, imported, asked)["error"]
+    assert "was imported, so its model" in next(explain_frame(context, batches, imported, asked))["error"]
 
 
 @pytest.fixture(scope="module")

@@ -29,9 +29,9 @@ export function evidenceButton(player, frame) {
   return createButton("", "find evidence", ask, { title });
 }
 
-export function receiveEvidence(player, { run, decisions, error }) {
+export function receiveEvidence(player, { run, decisions, error, is_whole: isWhole }) {
   if (player.data?.run !== run) return;
-  setStatus(player, error ?? "");
+  setStatus(player, error ?? (isWhole ? "" : "Of the latest pictures; the others, the prompt and patches follow…"));
   if (error) return;
   player.data.evidence = decisions;
   layout(player); // its lane is new

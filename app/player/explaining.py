@@ -83,7 +83,7 @@ def make_explain_panel(context: AppContext, batches: BatchContext, live: Any, vi
     for event in (panel.expand, scope.change, max_cost.change, own.blur):
         wire(event, partial(show_cost, context, batches), [live, form], {"own": own, "progress": progress}, **LATEST)
     run = partial(explain_run, context, batches)
-    outputs = {**buttons._asdict(), **view}
+    outputs = {**view, **buttons._asdict()}  # with the progress of the panel, not that of a run
     wire_work(buttons, run, [gr.State(None), live, form], outputs, cancelled=CANCELLED, **MODEL_QUEUE)
 
 

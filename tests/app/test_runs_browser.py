@@ -132,6 +132,19 @@ def test_run_asks_once_before_it_replaces_a_run_of_another_model(page: Page, add
     expect(question).to_be_hidden()
 
 
+def test_back_from_a_row_of_another_run_shows_that_run_in_batch(page: Page, address: str) -> None:
+    open_run(page, address, "bundled")
+    page.get_by_role("tab", name="Batch").click()
+    page.locator(".wb-run[aria-current]", has_text="bundled").wait_for()
+    choose_in_focus(page, "run", "own")
+    page.locator(".wb-run[aria-current]", has_text="own").wait_for()
+    page.locator("#videos").get_by_text("tower-hard").first.click()
+    wait_for(page, "seen.video === 'tower-hard' && !location.search.includes('tab=')")
+    page.go_back()
+    wait_for(page, "seen.video === 'robot-hard' && location.search.includes('tab=batch&shown=own')")
+    page.locator(".wb-run[aria-current]", has_text="own").wait_for()
+
+
 def test_a_recorded_run_without_a_video_plays_its_lanes(page: Page, address: str) -> None:
     open_run(page, address, "toy", "boat")
     assert "Its split names no video" in page.inner_text("#status")

@@ -201,6 +201,7 @@ function onPopState(player, state) {
   player.address.restored = isShown && !isSameRun ? { place, run: shownRun(player) } : null;
   if (isShown) {
     awaitTabsOfAddress(player);
+    if (place.tab === "batch" && openTabOf("rooms") !== "batch") player.address.runOfBack = place.shown;
     if (!isSameRun) player.trigger("open_focus", { link: place });
     else if (player.data) goToPlace(player, place);
     return player.trigger("open_tabs", {

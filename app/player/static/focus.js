@@ -50,9 +50,12 @@ export function findFocus(player) {
   };
 }
 
-// The run that Batch shows when it is entered: that of a link at first, else the one in focus.
+// The run that Batch shows when it is entered: that of a link at first, after Back its own, else the one in focus.
 function runToShow(player) {
-  const { data, address } = player;
+  const { data, address } = player,
+    { runOfBack } = address;
+  address.runOfBack = null;
+  if (runOfBack) return runOfBack;
   const isFirst = !document.querySelector("#batch_runs")?.dataset.entered;
   return (isFirst && address.linkAtStart.shown) || pickedRun(player) || data?.kept_run || "";
 }

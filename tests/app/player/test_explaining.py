@@ -5,12 +5,13 @@ import shutil
 from dataclasses import replace
 from pathlib import Path
 
+import gradio as gr
 import pytest
 
 from stepscope.app.core.batch_context import BatchContext
 from stepscope.app.figures.charts.roots import roots
 from stepscope.app.player.component import pack_chart
-from stepscope.app.player.explaining import RUN, VIDEO, ExplainForm, explain_run, show_cost
+from stepscope.app.player.explaining import RUN, VIDEO, ExplainForm, explain_run, make_explain_panel, show_cost
 from stepscope.app.player.opening import read_saved
 from stepscope.app.window.context import AppContext
 from stepscope.app.window.live_run import Cancellable, LiveRun
@@ -46,6 +47,16 @@ def live(context: AppContext, batches: BatchContext) -> LiveRun:
 
 def form(scope: str = VIDEO, own: str = "") -> ExplainForm:
     return ExplainForm(scope=scope, max_cost=7, own=own)
+
+
+def test_its_progress_is_that_of_the_panel(context: AppContext, batches: BatchContext) -> None:
+    with gr.Blocks() as page:
+        view = {name: gr.HTML(elem_id=name) for name in ("status", "progress", "player", "scores")}
+        make_explain_panel(context, batches, gr.State(), view)
+    outputs = [{block.elem_id for block in fn.outputs} for fn in page.fns.values()]
+    (names,) = (ids for ids in outputs if {"start_explain", "player"} <= ids)
+    assert "explain_progress" in names
+    assert "progress" not in names
 
 
 def test_a_video_is_explained_in_its_folder_and_its_reasons_are_shown_at_once(

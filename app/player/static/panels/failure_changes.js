@@ -12,10 +12,12 @@ import { canFail } from "../state/stops.js";
 const WORDS = { fixed: "fixed", broken: "broken", changed: "changed kind", same: "unchanged" };
 
 // Pairs the failures of two judgements: those of one reference turn, of one turn at a frame, or of the same wrong
-// states. Returns records {verb, before, after} in the order of time; `after` is null for a fixed failure, `before` for
+// states. Where one run was stopped, those after its end are left out. Returns records {verb, before, after} in the order of time; `after` is null for a fixed failure, `before` for
 // a broken one.
 export function compareFailures(before, after) {
-  const left = new Set(after.failures),
+  const end = commonEnd(before, after),
+    [failed, later] = [before, after].map(({ failures }) => failures.filter(({ time }) => end === null || time <= end)),
+    left = new Set(later),
     records = [];
   const pairs = [
     (one, other) => identify(before, one) === identify(after, other) && one.kind === other.kind,
@@ -26,7 +28,7 @@ export function compareFailures(before, after) {
       one.frame < other.end &&
       other.frame < one.end,
   ];
-  let open = [...before.failures];
+  let open = failed;
   for (const isPair of pairs) {
     open = open.filter((one) => {
       const other = [...left].find((candidate) => isPair(one, candidate));
@@ -41,6 +43,11 @@ export function compareFailures(before, after) {
     ...[...left].map((other) => ({ verb: "broken", before: null, after: other })),
   );
   return records.sort((a, b) => (a.after ?? a.before).time - (b.after ?? b.before).time);
+}
+
+// The end of the shorter run, in seconds; null for two of one length.
+function commonEnd(before, after) {
+  return before.times.length === after.times.length ? null : Math.min(before.reached, after.reached);
 }
 
 function keyOfReference(data, { reference }) {
@@ -71,7 +78,9 @@ export function showChanges(player, next) {
       (name) => JSON.stringify(before[name]) === JSON.stringify(next[name]),
     );
   const isOpened = next?.kept_run && next.kept_run !== before?.kept_run; // another run was opened, and none compared
-  const words = isComparable && !isOpened ? changeWords(before, next) : "";
+  const end = isComparable ? commonEnd(before, next) : null,
+    changes = isComparable && !isOpened ? changeWords(before, next) : "",
+    words = changes && end !== null ? `${changes}, up to ${clockText(end)}` : changes;
   panel.hidden = !words;
   if (words) panel.replaceChildren(...drawChanges(player, words, compareFailures(before, next)));
   else panel.replaceChildren();

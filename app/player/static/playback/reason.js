@@ -10,6 +10,7 @@ import { clockText, countText, LOW_SIMILARITY, ROOT_SIGN, STOP_SIGNS, timeOf } f
 import { requestPaint } from "../timeline/chart.js";
 
 const LATE_S = 1; // first mistakes of two runs that are at most this far apart are one, as in Batch
+const MOUNT_FRAMES = 300; // of the screen, within which an unfolded panel has its button
 const BLIND = "Blind: the reason is shown after your verdict.";
 const COUNTED =
   "Counted are the reference turns that the change makes right, and those that it makes wrong, with the reference as " +
@@ -80,10 +81,15 @@ function explainButton(player) {
   const panel = document.querySelector("#explain"),
     { settings, data, isForeignRun } = player;
   if (!panel || settings.hint || isForeignRun || !data.why_not || data.is_blinded) return null;
-  const explain = () => {
+  // pressed once the unfolded panel has its button
+  const press = (frames) => {
     const start = panel.querySelector("#start_explain");
-    if (!start.offsetParent) panel.querySelector("button").click(); // unfolds it
-    start.click();
+    if (start?.offsetParent) start.click();
+    else if (frames) requestAnimationFrame(() => press(frames - 1));
+  };
+  const explain = () => {
+    if (!panel.querySelector("#start_explain")?.offsetParent) panel.querySelector("button").click();
+    press(MOUNT_FRAMES);
     setStatus(player, "Explaining this video: the panel below the scores shows its progress.");
   };
   return createButton("", "Explain", explain, { title: "Find out by experiments on this video; it takes seconds" });

@@ -136,6 +136,7 @@ class Address {
     this.lastWriteMs = 0;
     this.awaited = null; // the page's tab and view that the server opens, until they are drawn
     this.awaitedRun = null; // the run that Batch shows after Back, until it does
+    this.runOfBack = null; // the run with which Back enters Batch
     this.isAnswered = false; // whether the server's first value was received
     this.isOpen = false; // whether it was a run, or a video without one
     this.wholeRun = null; // the run in the address that was shown last, not streaming: Back returns to it

@@ -12,8 +12,8 @@ import { canFail } from "../state/stops.js";
 const WORDS = { fixed: "fixed", broken: "broken", changed: "changed kind", same: "unchanged" };
 
 // Pairs the failures of two judgements: those of one reference turn, of one turn at a frame, or of the same wrong
-// states. Where one run was stopped, those after its end are left out. Returns records {verb, before, after} in the order of time; `after` is null for a fixed failure, `before` for
-// a broken one.
+// states. Where one run was stopped, those after its end are left out. Returns records {verb, before, after} in the
+// order of time; `after` is null for a fixed failure, `before` for a broken one.
 export function compareFailures(before, after) {
   const end = commonEnd(before, after),
     [failed, later] = [before, after].map(({ failures }) => failures.filter(({ time }) => end === null || time <= end)),

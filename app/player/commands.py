@@ -76,7 +76,7 @@ class QueuePlace(Arguments):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Focus(Arguments):
-    """What is opened from the head of the page, and the second to stay at, or None; or the parameters of a link."""
+    """What to open from the head of the page, at which second if it is known; or the parameters of a link."""
 
     split: str = ""
     run: str = ""

@@ -1,7 +1,7 @@
 // The lanes of the steps: a row per step with the reference's state above the model's, hatched where they differ.
 // Without *details* they are folded to one strip, with rows for the steps at the playhead.
 
-import { bandsOf, countUpTo, frameAt, gridFrame, lastChange, piecesOf, stateAt, timeOf } from "../state/data.js";
+import { bandsOf, countUpTo, frameAt, gridFrame, piecesOf, stateAt, timeOf } from "../state/data.js";
 import { createHatching, paintLines, wrapText } from "../canvas/canvas.js";
 import { defineLane, keysAtFrame, nearestOf } from "./lane.js";
 
@@ -106,6 +106,12 @@ export const steps = defineLane({
       }
   },
 });
+
+// The latest frame up to a given one at which the state of a step changed, really or in the model; -1 for none.
+export function lastChange(data, step, frame) {
+  const bands = ["reference", "model"].map((name) => data.bands[name][step] ?? []);
+  return Math.max(-1, ...bands.map((band) => band[countUpTo(band, frame, (piece) => piece[0]) - 1]?.[0] ?? -1));
+}
 
 // The steps whose rows are open at a frame: those wrong or in progress since the latest change, then the next to come.
 export function findOpenSteps(run, frame) {

@@ -10,7 +10,6 @@ import {
   forgottenText,
   gapText,
   gridFrame,
-  lastChange,
   LOW_SIMILARITY,
   modelTimeText,
   comparedText,
@@ -24,6 +23,7 @@ import {
   timeOf,
 } from "../state/data.js";
 import { createButton, createNode, createQuote, showTurns } from "../dom/dom.js";
+import { lastChange } from "../lanes/steps.js";
 import { highestNear, highestText, inspectionButton } from "./inspection.js";
 import { conditionText, exceeds, hasSignal, signOf } from "../state/policy.js";
 import { showsReason } from "../events/opinions.js";

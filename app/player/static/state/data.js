@@ -194,12 +194,6 @@ export function stateAt(band, frame) {
   return band.length ? band[Math.max(0, countUpTo(band, frame, (piece) => piece[0]) - 1)][1] : null;
 }
 
-// The latest frame up to a given one at which the state of a step changed, really or in the model; -1 for none.
-export function lastChange(data, step, frame) {
-  const bands = ["reference", "model"].map((name) => data.bands[name][step] ?? []);
-  return Math.max(-1, ...bands.map((band) => band[countUpTo(band, frame, (piece) => piece[0]) - 1]?.[0] ?? -1));
-}
-
 // Yields the pieces of a band from the one at a frame on: their start and end in seconds, and their state. `end` is
 // that of the last piece.
 export function* piecesOf(data, band, end, frame = -1) {

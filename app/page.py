@@ -14,11 +14,11 @@ from stepscope.app.batch.sweeps.calibration import wire_calibration
 from stepscope.app.batch.tab import make_batch_tab
 from stepscope.app.chat.tab import make_chat_tab
 from stepscope.app.controls.gradio_private import drop_hidden_progress, list_waiting
-from stepscope.app.controls.widgets import AT_ONCE, make_tab
+from stepscope.app.controls.widgets import AT_ONCE, make_tab, run_script
 from stepscope.app.core.batch_context import BatchContext
 from stepscope.app.live.tab import make_live_tab
 from stepscope.app.player.commands import InPlayer, TabPlace, wire_command
-from stepscope.app.player.tab import READ_THRESHOLDS_JS, make_player_tab, wire_player, wire_previews, wire_runs
+from stepscope.app.player.tab import make_player_tab, wire_player, wire_previews, wire_runs
 from stepscope.app.player.upload_panel import make_upload_panel
 from stepscope.app.reviews.tab import make_review_tab
 from stepscope.app.server.failures import report_failures
@@ -46,7 +46,7 @@ def build_page(context: AppContext, batches: BatchContext, reviews: ReviewContex
             review_tab = make_tab("Reviews", tab_id="reviews")
         wire_player(context, batches, reviews, tab)
         ends = wire_runs(context, batches, tab, page=page)
-        tab.view.player.shown(None, None, tab.view.sliders, js=READ_THRESHOLDS_JS, api_visibility="private")
+        run_script(tab.view.player.shown, "readThresholds", None, tab.view.sliders)
         with tab.uploads:
             make_upload_panel(context, tab.view, ends)
         in_player = InPlayer(view=tab.view, ends=ends)

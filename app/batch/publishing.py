@@ -218,11 +218,6 @@ def _open_run(context: AppContext, batches: BatchContext, name: str | None) -> S
 
 
 _QUEUE: Final[dict[str, Any]] = {"concurrency_id": "publish", "concurrency_limit": 1, "api_visibility": "private"}
-_ADD_STORY_JS: Final = """(...inputs) => {
-    let story = '';
-    try { story = localStorage['stepscope:story'] ?? ''; } catch {}
-    return [...inputs.slice(0, -1), story];
-}"""
 
 
 def make_publish_panel(
@@ -279,9 +274,9 @@ def make_publish_panel(
     changes += [shown.change]
     for event in (*(event.then for event in opened), partial(gr.on, changes)):
         describe = partial(describe_plan, context, batches)
-        widgets.wire(event, describe, form, size, js=_ADD_STORY_JS, **widgets.LATEST)
+        widgets.wire(event, describe, form, size, script="addStory", **widgets.LATEST)
     target.change(lambda target: gr.Textbox(visible=target == AS_FOLDER), target, folder, **widgets.AT_ONCE)
     write, view = partial(publish, context, batches), {**buttons._asdict(), "file": file}
-    options = {"cancelled": _CANCELLED, "js": _ADD_STORY_JS, **_QUEUE}
+    options = {"cancelled": _CANCELLED, "script": "addStory", **_QUEUE}
     running, _ = wire_work(buttons, write, [gr.State(None), form], view, **options)
     widgets.save_after(running, file)

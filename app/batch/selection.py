@@ -231,5 +231,5 @@ def make_slice_panel(context: AppContext, batches: BatchContext, *, selection: S
         score = gr.Button("Score them separately", size="sm", scale=0, min_width=150, elem_id="score_slice")
     result = gr.HTML(elem_id="slice_scores", padding=False)
     wire(save.click, partial(save_slice, batches), [selection, called], result, **AT_ONCE)
-    queue = {"concurrency_id": "scores", "concurrency_limit": 1, "api_visibility": "private"}
+    queue: dict[str, Any] = {"concurrency_id": "scores", "concurrency_limit": 1, "api_visibility": "private"}
     wire(score.click, partial(score_chosen, context, batches), selection, result, **queue)

@@ -29,29 +29,13 @@ from stepscope.app.batch.search import make_search_boxes, wire_search
 from stepscope.app.batch.selection import Selection, make_slice_panel
 from stepscope.app.batch.sweeps.tab import make_sweep_panel
 from stepscope.app.batch.training import make_training_panel
-from stepscope.app.controls.widgets import AT_ONCE, LATEST, make_fold, make_tab, wire
+from stepscope.app.controls.widgets import AT_ONCE, LATEST, make_fold, make_tab, run_script, wire
 from stepscope.app.core.batch_context import BatchContext
 from stepscope.app.player.commands import InPlayer
 from stepscope.app.player.opening import open_video
 from stepscope.app.window.context import AppContext, ReviewContext
 
 POLL_INTERVAL_S: Final = 1.0
-
-ENTER_JS: Final = """(run, ...others) => {
-    const linked = new URLSearchParams(location.search).get('shown');
-    return [document.querySelector('#player .ss')?.runToShow?.() || run || linked, ...others];
-}"""
-"""Script: the run in focus, or of the address, is an input."""
-FOLD_FORM_JS: Final = """(name) => {
-    document.querySelector('#batch_runs').dataset.entered = name ?? '';
-    document.dispatchEvent(new CustomEvent('stepscope:studied', {detail: {
-        new_run: name || document.querySelector('.wb-run') ? 'folded' : 'open'}}));
-}"""
-"""Script: the form is open without a run; the player keeps its own run until another one is chosen."""
-STARTED_JS: Final = """(problem) => {
-    if (!problem) document.querySelector('#new_run_fold [aria-expanded=true]')?.click();
-}"""
-"""Script: a started run is a row of the list, which the form no longer pushes down."""
 
 
 def make_batch_tab(
@@ -168,10 +152,10 @@ def _wire_runs(
         (form.import_results.click, import_files, form.results),
     ):
         begun = wire(click, partial(begin, batches), [entries, selection], view, **AT_ONCE)
-        begun.then(None, form.problem, None, js=STARTED_JS, api_visibility="private")
+        run_script(begun.then, "foldStarted", form.problem)
     wire(rows.view, handlers.open_view, None, view, **AT_ONCE)
     checked = {"problem": form.problem, "signal": form.results.rule.signal}
     wire(form.results.files.upload, partial(check_files, batches), form.results, checked, **AT_ONCE)
-    entered = wire(here.select, partial(handlers.enter, batches), selection, view, js=ENTER_JS, **AT_ONCE)
-    entered.then(None, view["runs"], None, js=FOLD_FORM_JS, api_visibility="private")
+    entered = wire(here.select, partial(handlers.enter, batches), selection, view, script="enterBatch", **AT_ONCE)
+    run_script(entered.then, "showEntered", view["runs"])
     gr.on([tab.select for tab in elsewhere], handlers.leave, None, view["timer"], **AT_ONCE)

@@ -9,7 +9,7 @@ import gradio as gr
 
 from stepscope.app.chat import handlers
 from stepscope.app.chat.views import AskView
-from stepscope.app.controls.widgets import AT_ONCE, CHAT_QUEUE, LATEST, wire
+from stepscope.app.controls.widgets import AT_ONCE, CHAT_QUEUE, LATEST, run_script, wire
 from stepscope.app.server.identity import signed_in
 from stepscope.app.window.context import AppContext
 
@@ -36,11 +36,11 @@ def make_chat(elem_id: str, *, height: int, placeholder: str) -> Any:
     )
 
 
-def make_examples(question: Any, *, js: Callable[[str], str]) -> None:
-    """Make a button for each question that the bundled checkpoint answers; ``js`` returns the script of one."""
+def make_examples(question: Any, *, script: str) -> None:
+    """Make a button for each question that the bundled checkpoint answers; the ``script`` writes it into the box."""
     for text in BUNDLED_QUESTIONS:
         fill = gr.Button(text, size="sm", min_width=80)
-        fill.click(None, question, question, js=js(text), api_visibility="private")
+        run_script(fill.click, script, question, question, text)
 
 
 def wire_answers(

@@ -10,7 +10,7 @@ from stepscope.app.chat import handlers
 from stepscope.app.chat.layout import OTHER_NOTE, make_chat, make_examples, wire_answers, wire_clearing
 from stepscope.app.chat.prompts import DEFAULT_SYSTEM, NO_FREE_CONVERSATION, FreeCodec, free_prompt
 from stepscope.app.chat.views import AskView
-from stepscope.app.controls.widgets import AT_ONCE, make_status_line, wire
+from stepscope.app.controls.widgets import AT_ONCE, make_status_line, run_script, wire
 from stepscope.app.core.pictures import ENDINGS
 from stepscope.app.formatting import as_sentence
 from stepscope.app.window.context import AppContext
@@ -22,18 +22,6 @@ BUNDLED_NOTE: Final = (
     "*Did I do that right?* and *How many steps are left?* It knows the task only from the system prompt on the "
     "left, and from the pictures. To other questions it writes words without meaning."
 )
-ADD_QUESTION_JS: Final = "(typed) => ({{files: typed?.files ?? [], text: {text!r}}})"
-"""Replaces the text of the question, and keeps its pictures."""
-
-LABEL_PICTURES_JS: Final = """() => {
-    const chat = document.querySelector('#chat_turns');
-    const label = () => chat.querySelectorAll('.image-container > button:not([aria-label])').forEach(
-        (button) => button.setAttribute('aria-label', 'Enlarge the picture'));
-    if (!chat.dataset.isWatched) new MutationObserver(label).observe(chat, {childList: true, subtree: true});
-    chat.dataset.isWatched = true;
-    label();
-}"""
-"""Names the buttons that Gradio makes of pictures, for screen readers."""
 
 
 def make_chat_tab(context: AppContext) -> None:
@@ -68,7 +56,7 @@ def make_chat_tab(context: AppContext) -> None:
             )
             with gr.Row(elem_id="chat_actions"):
                 if context.model_warning:
-                    make_examples(question, js=lambda text: ADD_QUESTION_JS.format(text=text))
+                    make_examples(question, script="fillMessage")
                 regenerate = gr.Button(
                     "Answer again", size="sm", min_width=80, interactive=False, elem_id="chat_answer_again"
                 )
@@ -84,7 +72,7 @@ def make_chat_tab(context: AppContext) -> None:
 
     threads = ThreadPoolExecutor(1, thread_name_prefix="chat-pictures")
     answers = wire_answers(context, view, [started], threads=threads, build=build, inputs=[system])
-    chat.change(None, None, None, js=LABEL_PICTURES_JS, api_visibility="private")
+    run_script(chat.change, "labelPictures")
     wire_clearing(view, [clear.click, chat.clear], answers)
 
 

@@ -27,6 +27,7 @@ from stepscope.app.batch.new_run.own_splits import read_kept_splits
 from stepscope.app.chat.workers import open_workers
 from stepscope.app.cli.options import PageOptions
 from stepscope.app.controls.gradio_private import has_events
+from stepscope.app.controls.widgets import MODULES
 from stepscope.app.core.batch_context import SPLITS_FOLDER, BatchContext
 from stepscope.app.core.display_copies import GRACE_S, DisplayCopies, remove_unused, serving_folder
 from stepscope.app.core.job_queue import JobQueue
@@ -42,7 +43,6 @@ from stepscope.app.live.tab import CSS as LIVE_CSS
 from stepscope.app.live.tab import MODULES as LIVE_MODULES
 from stepscope.app.page import build_page
 from stepscope.app.player.component import CSS as PLAYER_CSS
-from stepscope.app.player.component import MODULES
 from stepscope.app.player.opening import show_bundled
 from stepscope.app.review_store.database import check_store_location
 from stepscope.app.review_store.store import open_store, read_marks

@@ -4,11 +4,12 @@ Handlers take the thresholds to speak and to update alone. The slider of theta, 
 to that of speak, which is hidden then.
 """
 
+from functools import partial
 from typing import Any, Final, NamedTuple
 
 import gradio as gr
 
-from stepscope.app.controls.widgets import Updates
+from stepscope.app.controls.widgets import Updates, run_script
 from stepscope.engine.config import ContextStrategy, StreamConfig
 from stepscope.engine.decisions.policies import POLICIES, DecisionPolicy, convert_theta
 from stepscope.engine.io.files import strip_text
@@ -17,16 +18,6 @@ from stepscope.eval.runs.imports.system_output import SignalRule
 GOAL_HINT: Final = "for example: build the toy truck"
 STEPS_HINT: Final = "for example:\nS1: attach the wheel\nS2: put on the roof"
 THETA_INFO: Final = "The assistant stays silent while the probability of its silent token reaches theta."
-_CONVERT: Final = "Number((1 - value).toFixed(12))"
-_READ_THETA_JS: Final = f"(value) => {_CONVERT}"
-_PREVIEW_THETA_JS: Final = f"""(value) => {{
-    const speak = {_CONVERT};
-    document.querySelector('#player .ss').preview({{speak}});
-    return speak;
-}}"""
-_SHOW_THETA_JS: Final = f"""(value) =>
-    document.activeElement?.closest('#%s') ? {{__type__: 'update'}} : {_CONVERT}"""
-"""Theta of the speak threshold; the slider that is in use stays as it is."""
 
 
 class ThresholdSliders(NamedTuple):
@@ -56,9 +47,9 @@ def make_threshold_sliders(
     speak = add("speak", config.speak_threshold, "Speak threshold")
     update = add("update", config.update_threshold, "Update threshold")
     theta = add("theta", convert_theta(config.speak_threshold), "Theta", info=THETA_INFO)
-    js = _PREVIEW_THETA_JS if is_previewed else _READ_THETA_JS
-    gr.on([theta.input, theta.release], None, theta, speak, js=js, api_visibility="private")
-    speak.change(None, speak, theta, js=_SHOW_THETA_JS % ids.theta, api_visibility="private")
+    read = "previewTheta" if is_previewed else "readTheta"
+    run_script(partial(gr.on, [theta.input, theta.release]), read, theta, speak)
+    run_script(speak.change, "showTheta", speak, theta, ids.theta)
     return ThresholdSliders(speak, update, theta)
 
 

@@ -4,6 +4,7 @@ A *record* has named parts: a dataclass, a named tuple or a mapping. The layout 
 one with their values, a *form*, and returns ``Updates`` by the same names (``wire``).
 """
 
+import json
 import math
 import time
 from collections.abc import AsyncGenerator, Callable, Generator, Iterable, Iterator, Mapping
@@ -22,6 +23,7 @@ import gradio as gr
 from pydantic import TypeAdapter, ValidationError
 
 from stepscope.app.formatting import as_sentence
+from stepscope.app.server.routes import Modules
 from stepscope.engine.errors import EngineError
 from stepscope.engine.io.files import replace_surrogates_in
 
@@ -46,12 +48,6 @@ CHAT_QUEUE: Final[dict[str, Any]] = {"concurrency_id": "chat", "concurrency_limi
 """Options of questions, which pass this queue at once: they wait for a worker of the pool, with those of programs."""
 SWEEP_QUEUE: Final[dict[str, Any]] = {"concurrency_id": "sweep", "concurrency_limit": 1, "api_visibility": "private"}
 """Options of sweeps, which load their own model: one at a time, in a queue of their own."""
-PREVIEW_THRESHOLDS_JS: Final = "(speak, update) => document.querySelector('#player .ss').preview({speak, update})"
-"""Script of an event with both sliders as inputs: the player previews the thresholds, then requests the exact run."""
-READ_PLAYHEAD_JS: Final = """(...inputs) => [
-    ...inputs.slice(0, -1), String(document.querySelector('#player .ss')?.stopAtFrame?.() ?? '')
-]"""
-"""Script: pauses the video, and sets the last input to the frame at the playhead."""
 _STATUS_LINE_JS = """
 const line = () => element.querySelector('.status-line');
 const show = () => { line().textContent = props.value ?? ''; };
@@ -60,6 +56,8 @@ show();
 """
 
 
+MODULES: Final = Modules.read(Path(__file__).parents[1] / "player" / "static")
+"""The page's program in the browser."""
 _POSITIONAL: Final = Parameter.POSITIONAL_OR_KEYWORD
 
 
@@ -87,12 +85,20 @@ class Updates(SimpleNamespace):
         return gr.skip()
 
 
-def wire(event: Callable[..., Any], handler: Callable[..., Any], inputs: Any, components: Any, **options: Any) -> Any:
+def wire(
+    event: Callable[..., Any],
+    handler: Callable[..., Any],
+    inputs: Any,
+    components: Any,
+    *,
+    script: str = "",
+    **options: Any,
+) -> Any:
     """Register a handler that returns or yields updates of ``components``; return the event's dependency.
 
     ``inputs`` is a component, a record of components, or a list of both. The handler gets one argument for each: the
-    value, or the record of values. Requests, event data and ``Arguments`` of an event, by their annotations, are at
-    their place among them.
+    value, or the record of values; a ``script`` may change the values before (``call_script``). Requests, event data
+    and ``Arguments`` of an event, by their annotations, are at their place among them.
     """
     slots = [*inputs] if isinstance(inputs, list) else [] if inputs is None else [inputs]
     listed, outputs = list_components(tuple(slots)), list_components(components)
@@ -136,7 +142,21 @@ def wire(event: Callable[..., Any], handler: Callable[..., Any], inputs: Any, co
     chosen.__signature__ = Signature(marks)
     chosen.__annotations__ = {mark.name: mark.annotation for mark in marks if mark.annotation is not mark.empty}
     chosen.__name__ = getattr(handler, "__name__", "handle")
+    if script:
+        options["js"] = call_script(script)
     return event(chosen, listed, outputs, **options)
+
+
+def call_script(name: str, *first: str) -> str:
+    """Return the script of an event that calls a function of ``page.js``: with ``first``, then its inputs' values."""
+    values = "".join(f"{json.dumps(value)}, " for value in first)
+    address = json.dumps(f"{MODULES.address}/page.js")
+    return f"async (...inputs) => (await import(new URL({address}, document.baseURI))).{name}({values}...inputs)"
+
+
+def run_script(event: Callable[..., Any], name: str, inputs: Any = None, outputs: Any = None, *first: str) -> None:
+    """Call a function of ``page.js`` at an event, without the server; it returns the values of ``outputs``."""
+    event(None, inputs, outputs, js=call_script(name, *first), api_visibility="private")
 
 
 _tickets = count(1)
@@ -238,20 +258,9 @@ def make_status_line(elem_id: str, *, value: str = "") -> gr.HTML:
     )
 
 
-SAVE_JS: Final = """(file) => {
-    document.dispatchEvent(new CustomEvent('stepscope:saved', {detail: file?.orig_name ?? null}));
-    if (!file) return;
-    const link = document.createElement('a');
-    link.href = file.url;
-    link.download = file.orig_name;
-    link.click();
-}"""
-"""Script that saves the file of a download component; the player's status line names it, or is cleared without one."""
-
-
 def save_after(event: Any, file: Any) -> None:
     """Save the file of a download component in the browser after an event."""
-    event.then(None, file, None, js=SAVE_JS, api_visibility="private")
+    run_script(event.then, "saveFile", file)
 
 
 def wire_download(event: Callable[..., Any], send: Callable[..., Any], inputs: Any, **options: Any) -> None:
@@ -273,39 +282,15 @@ def send_file(write: Callable[[Path], Path]) -> Generator[Any]:
             yield None
 
 
-_FOLD_JS: Final = """
-const name = '%s', isKept = %s, root = document.documentElement, button = element.querySelector('button');
-let kept = '';
-try { kept = (isKept && localStorage['stepscope:' + name]) || ''; } catch {}
-const show = (state) => {
-    root.dataset[name] = state;
-    button.setAttribute('aria-expanded', state === 'open');
-};
-const choose = (state) => {
-    kept = state;
-    try { if (isKept) localStorage['stepscope:' + name] = state; } catch {}
-    show(state);
-};
-button.addEventListener('click', () => choose(root.dataset[name] === 'open' ? 'folded' : 'open'));
-document.addEventListener('stepscope:unfold', ({detail}) => { if (detail === name) choose('open'); });
-document.addEventListener('stepscope:studied', ({detail}) => {
-    if (name in detail && !kept) show(detail[name]);
-});
-show(kept || 'folded');
-"""
-
-
 def make_fold(name: str, label: str, *, is_kept: bool = True) -> gr.HTML:
-    """Return the button that folds and unfolds the part with the element id ``name``.
+    """Return the button that folds and unfolds the part with the element id ``name``; see ``dom/fold.js``.
 
-    The root element has the state in ``data-NAME``, ``open`` or ``folded``, for the style sheet. The event
-    ``stepscope:unfold`` opens the part of its ``detail``; ``stepscope:studied`` sets the states of its ``detail`` as
-    long as the user has chosen none. Other windows, and later ones, start with the choice if it ``is_kept``.
+    Other windows, and later ones, start with the user's choice if it ``is_kept``.
     """
     attributes = f'type="button" class="fold" aria-expanded="false" aria-controls="{name}"'
     return gr.HTML(
         html_template=f"<button {attributes}>{label}</button>",
-        js_on_load=_FOLD_JS % (name, str(is_kept).lower()),
+        js_on_load=MODULES.make_script("dom/fold.js", settings={"name": name, "is_kept": is_kept}),
         apply_default_css=False,
         elem_id=f"{name}_fold",
         elem_classes="fold-box",

@@ -10,7 +10,7 @@ from stepscope.app.chat.layout import OTHER_NOTE, make_chat, make_examples, wire
 from stepscope.app.chat.prompts import EncodedClips, run_prompt
 from stepscope.app.chat.views import AskView
 from stepscope.app.chat.window import ChatWindow
-from stepscope.app.controls.widgets import AT_ONCE, READ_PLAYHEAD_JS, make_status_line, wire
+from stepscope.app.controls.widgets import AT_ONCE, make_status_line, wire
 from stepscope.app.player.component import patch_player
 from stepscope.app.window.context import AppContext
 from stepscope.app.window.live_run import LiveRun
@@ -66,7 +66,7 @@ def make_ask_panel(context: AppContext, *, live: Any, video: Any, player: Any, u
         status = make_status_line("ask_status")
         with gr.Row(elem_id="ask_actions"):
             if context.model_warning:
-                make_examples(question, js=lambda text: f"() => {text!r}")
+                make_examples(question, script="fillQuestion")
             regenerate = gr.Button("Answer again", size="sm", min_width=80, interactive=False, elem_id="answer_again")
             clear = gr.Button("New conversation", size="sm", min_width=80, elem_id="new_chat")
         with gr.Row(visible=False, elem_id="ask_promote") as promote:
@@ -78,7 +78,7 @@ def make_ask_panel(context: AppContext, *, live: Any, video: Any, player: Any, u
     view = AskView(window, chat, branch, question, status, stop, regenerate, promote)
     queue = [window, live, question, playhead]
     starts = [
-        wire(event, handlers.queue_question, queue, view, js=READ_PLAYHEAD_JS, **AT_ONCE)
+        wire(event, handlers.queue_question, queue, view, script="addPlayhead", **AT_ONCE)
         for event in (ask.click, question.submit)
     ]
     clips = EncodedClips()

@@ -14,10 +14,11 @@ from typing import Any, Final
 import gradio as gr
 import plotly.graph_objects as go
 
+from stepscope.app.controls.widgets import MODULES
 from stepscope.app.figures.charts.layout import draw_themes
 from stepscope.app.player.commands import COMMANDS
 from stepscope.app.review_store.actions import UNFIT_VERDICTS
-from stepscope.app.server.routes import ANSWER_URL, PICTURE_URL, PLOTLY_URL, SPEECH_URL, Modules
+from stepscope.app.server.routes import ANSWER_URL, PICTURE_URL, PLOTLY_URL, SPEECH_URL
 from stepscope.app.style.colours import Theme
 from stepscope.app.window.increments import ActiveStreams
 from stepscope.engine.config import StreamConfig
@@ -26,7 +27,6 @@ from stepscope.eval.annotations.corrections import VERDICTS
 
 _DEFAULTS: Final = StreamConfig()
 STATIC: Final = Path(__file__).parent / "static"
-MODULES: Final = Modules.read(STATIC)
 STYLES: Final = ("stage.css", "player.css")
 CSS: Final = "".join((STATIC / name).read_text(encoding="utf-8") for name in STYLES)
 """Style sheets of the player; their colours are the variables of ``app.style.theme``."""

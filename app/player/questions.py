@@ -11,7 +11,7 @@ from typing import Any
 
 import gradio as gr
 
-from stepscope.app.controls.widgets import AT_ONCE, READ_PLAYHEAD_JS, wire
+from stepscope.app.controls.widgets import AT_ONCE, wire
 from stepscope.app.formatting import as_sentence, format_clock
 from stepscope.app.player.opening import show_running_buttons
 from stepscope.app.player.views import PlayerView, show_status
@@ -25,7 +25,7 @@ from stepscope.engine.records import UserTurn
 def wire_question(event: Callable[..., Any], context: AppContext, *, question: Any, view: dict[str, Any]) -> None:
     """Wire the event that asks in the run."""
     inputs, outputs = [view["live"], question, gr.Textbox(visible="hidden")], {**view, "question": question}
-    wire(event, partial(ask_in_run, context), inputs, outputs, js=READ_PLAYHEAD_JS, **AT_ONCE)
+    wire(event, partial(ask_in_run, context), inputs, outputs, script="addPlayhead", **AT_ONCE)
 
 
 def ask_in_run(context: AppContext, live: LiveRun | None, text: str | None, playhead: str | None) -> PlayerView:

@@ -34,25 +34,6 @@ from stepscope.app.window.focus import list_choices, name_model
 from stepscope.engine.model.hub.prompt import HubPrompt
 
 SLIDERS = ThresholdSliders("speak_threshold", "update_threshold", "theta")
-READ_THRESHOLDS_JS = "() => document.querySelector('#player .ss').thresholds()"
-"""Sets both sliders to the thresholds of the player."""
-_TASK_PLACE_JS = (
-    "['video', 'upload', 'split', 'saved'].map((key) => new URLSearchParams(location.search).get(key)).join()"
-)
-KEEP_TASK_JS = f"""(...texts) => {{
-    if (!document.querySelector('#stop').disabled) return;
-    try {{ sessionStorage['stepscope:task'] = JSON.stringify([{_TASK_PLACE_JS}, texts]); }} catch {{}}
-}}"""
-"""Keeps the typed task for a reload of this window; while a run streams, a reload starts it again with its own."""
-FORGET_TASK_JS = "() => { try { delete sessionStorage['stepscope:task']; } catch {} }"
-RESTORE_TASK_JS = f"""(...texts) => {{
-    try {{
-        const [place, typed] = JSON.parse(sessionStorage['stepscope:task']);
-        const isReload = performance.getEntriesByType('navigation')[0].type === 'reload';
-        return isReload && place === {_TASK_PLACE_JS} ? typed : texts;
-    }} catch {{ return texts; }}
-}}"""
-"""Returns the typed task after a reload if it belongs to the video of the address."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -210,8 +191,8 @@ def wire_runs(context: AppContext, batches: BatchContext, tab: PlayerTab, *, pag
     stream, rerun = gr.State(0), gr.State(0)  # tickets: only handlers that have work for the model change them
     starting, each = {**view, "stream": stream}, {"trigger_mode": "multiple"}
     opened = widgets.wire(page.load, open_page, live, starting, **widgets.AT_ONCE)
-    opened.then(None, tab.view.task, tab.view.task, js=RESTORE_TASK_JS, api_visibility="private")
-    player.open_focus(None, None, None, js=FORGET_TASK_JS, api_visibility="private")
+    widgets.run_script(opened.then, "restoreTask", tab.view.task, tab.view.task)
+    widgets.run_script(player.open_focus, "forgetTask")
     widgets.wire(view["run"].click, partial(handlers.queue_run, context), tab.run_inputs, starting, **widgets.AT_ONCE)
     wire_command(player, "what_if", partial(queue_branch, context), live, starting, **each)
     if tab.asking is not None:
@@ -238,5 +219,5 @@ def wire_runs(context: AppContext, batches: BatchContext, tab: PlayerTab, *, pag
 def wire_previews(tab: PlayerTab) -> None:
     """Wire the boxes and sliders whose moves the player's script follows."""
     moves = [event for slider in tab.view.sliders for event in (slider.input, slider.release)]
-    gr.on(moves, None, tab.view.sliders, None, js=widgets.PREVIEW_THRESHOLDS_JS, api_visibility="private")
-    gr.on([box.input for box in tab.view.task], None, tab.view.task, None, js=KEEP_TASK_JS, api_visibility="private")
+    widgets.run_script(partial(gr.on, moves), "previewThresholds", tab.view.sliders)
+    widgets.run_script(partial(gr.on, [box.input for box in tab.view.task]), "keepTask", tab.view.task)

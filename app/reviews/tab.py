@@ -5,34 +5,12 @@ from typing import Any
 
 import gradio as gr
 
-from stepscope.app.controls.widgets import LATEST, REVIEW_QUEUE, Updates, make_status_line, make_tab, wire
+from stepscope.app.controls.widgets import LATEST, REVIEW_QUEUE, Updates, make_status_line, make_tab, run_script, wire
 from stepscope.app.core.batch_context import BatchContext
 from stepscope.app.player.commands import InPlayer, ReviewedRun
 from stepscope.app.reviews import assigning, handlers, panels
 from stepscope.app.reviews.query import ReviewQuery
 from stepscope.app.window.context import AppContext, ReviewContext
-
-_KEPT_JS = """
-    let kept = {};
-    try { kept = {who: localStorage['stepscope:reviewer'], blind: localStorage['stepscope:blind']}; } catch {}
-    const known = [kept.who || who || '', blind || kept.blind === 'yes'];
-"""
-RESTORE_JS = f"(who, blind) => {{{_KEPT_JS} return known; }}"
-"""Script: show the reviewer's name and blind mode of the browser's storage, which the player shares."""
-FOCUSED_JS = f"""(split, run, who, blind) => {{{_KEPT_JS}
-    const seen = document.querySelector('#player .ss')?.focused?.();
-    return [split, run, ...known, seen?.split ?? '', seen?.run ?? ''];
-}}"""
-"""Script: the inputs are the chosen split and run, that name and mode, and the split and run in the page's head."""
-CHOOSE_JS = "(run) => { document.querySelector('#player .ss')?.chooseRun?.(run); }"
-"""Script: the chosen run is in focus."""
-CHOOSE_SPLIT_JS = "(split) => { document.querySelector('#player .ss')?.chooseSplit?.(split); }"
-"""Script: the newest run of the chosen split is in focus."""
-REMEMBER = """(value) => {{
-    try {{ localStorage['stepscope:{name}'] = {words}; }} catch {{}}
-    document.dispatchEvent(new CustomEvent('stepscope:{name}', {{detail: {words}}}));
-}}"""
-"""Script: store a value in the browser, and notify the player of this window."""
 
 
 def make_review_tab(
@@ -76,9 +54,9 @@ def make_review_tab(
     show_queue = panels.with_query(assigning.show_queue, batches, reviews)
     enter = panels.with_query(handlers.enter, batches, reviews)
     known, latest = [query.typed, query.is_blind], LATEST | REVIEW_QUEUE
-    here.select(None, known, known, js=RESTORE_JS, api_visibility="private")
+    run_script(here.select, "restoreReviewer", known, known)
     focus = [gr.Textbox(visible="hidden"), gr.Textbox(visible="hidden")]
-    entered = wire(here.select, enter, [query, *focus], view, js=FOCUSED_JS, **REVIEW_QUEUE)
+    entered = wire(here.select, enter, [query, *focus], view, script="enterReviews", **REVIEW_QUEUE)
     wire(entered.then, show_queue, query, queue, **latest)
     wire(partial(gr.on, changes), show, query, view, **latest)
     wire(partial(gr.on, changes), show_queue, query, queue, **latest)
@@ -90,10 +68,8 @@ def make_review_tab(
     in_player.answer("review_run", panels.with_query(show_run), query, view, **REVIEW_QUEUE)
     for table in (videos, queue["videos"]):
         in_player.wire(table.select, panels.with_query(handlers.open_video, context, batches, reviews), query)
-    query.run.select(None, query.run, None, js=CHOOSE_JS, api_visibility="private")
-    query.split.select(None, query.split, None, js=CHOOSE_SPLIT_JS, api_visibility="private")
-    keep_name = REMEMBER.format(name="reviewer", words="value.trim()")
-    keep_blind = REMEMBER.format(name="blind", words="value ? 'yes' : 'no'")
-    query.typed.blur(None, query.typed, None, js=keep_name, api_visibility="private")
-    query.is_blind.input(None, query.is_blind, None, js=keep_blind, api_visibility="private")
+    run_script(query.run.select, "focusRun", query.run)
+    run_script(query.split.select, "focusSplit", query.split)
+    run_script(query.typed.blur, "keepReviewer", query.typed)
+    run_script(query.is_blind.input, "keepBlind", query.is_blind)
     return views

@@ -21,6 +21,7 @@ from stepscope.app.controls.widgets import (
     list_components,
     list_parts,
     make_status_line,
+    run_script,
     wire,
 )
 from stepscope.app.core.batch_context import FEATURES_FOLDER, BatchContext
@@ -187,7 +188,6 @@ def _find_devices(wanted: Any, current: str) -> str:
 
 
 SLIDERS: Final = run_inputs.ThresholdSliders("batch_speak", "batch_update", "batch_theta")
-OPEN_FORM_JS: Final = "() => { document.dispatchEvent(new CustomEvent('stepscope:unfold', {detail: 'new_run'})); }"
 
 
 class FormPanel(NamedTuple):
@@ -254,11 +254,11 @@ def make_form_panel(batches: BatchContext, *, runs: Any, use: Any, views: Any, h
     )
     imported = ResultsForm(split=split, files=results, name=name, rule=rule)
     changes = [entry.change for entry in dict.fromkeys(list_components((entries, imported)))]
-    gr.on(changes, None, None, problem, js="() => ''", api_visibility="private")  # the refusal was of another form
+    run_script(partial(gr.on, changes), "clear", None, problem)  # the refusal was of another form
     filled = {**(list_parts(entries) or {}), "status": status, "problem": problem}
     wire(checkpoint.change, partial(show_rule, batches), checkpoint, sliders, **AT_ONCE)
     wire(use, partial(use_settings, batches), [runs, devices], filled, **AT_ONCE)
-    use(None, None, None, js=OPEN_FORM_JS, api_visibility="private")
+    run_script(use, "openForm")
     return FormPanel(entries, start, imported, import_results, problem)
 
 

@@ -7,9 +7,9 @@ import gradio as gr
 
 from stepscope.app.batch.runs.jobs import describe_job, describe_workers
 from stepscope.app.batch.selection import Selection
+from stepscope.app.controls.widgets import MODULES
 from stepscope.app.core.batch_context import BatchContext
 from stepscope.app.formatting import as_sentence, format_score
-from stepscope.app.player.component import MODULES
 from stepscope.engine.io.files import to_json
 from stepscope.eval.metrics.definitions import find_metric
 from stepscope.eval.reports.run_list import list_runs

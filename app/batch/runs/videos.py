@@ -9,9 +9,9 @@ import pandas as pd
 
 from stepscope.app.batch.search import Hits
 from stepscope.app.batch.selection import Found, Selection
+from stepscope.app.controls.widgets import MODULES
 from stepscope.app.core.batch_context import BatchContext
 from stepscope.app.core.results import VIDEO_COLUMNS, WORST_FIRST, VideoFilter, choose_rows, count_failed, video_scores
-from stepscope.app.player.component import MODULES
 from stepscope.app.server.routes import PICTURE_URL
 from stepscope.engine.dialogue import parse_update
 from stepscope.engine.io.files import to_json

@@ -7,6 +7,7 @@ import { addTurn, deleteTurn, editText, nudge } from "./review/corrections.js";
 import { frameAt, referenceWord, SIGNS } from "./state/data.js";
 import { readSetting } from "./state/settings.js";
 import { createButton, createNode, createTable, keepSetting, keyOf, setStatus } from "./dom/dom.js";
+import { chooseFold, isFoldOpen } from "./dom/fold.js";
 import { findKind, stepStop, stepVideo, toggleOnlyKind } from "./playback/failure_stops.js";
 import { focusTags, giveVerdict, setReviewing } from "./review/review.js";
 import { beginSpan } from "./review/spans.js";
@@ -210,7 +211,7 @@ function setCaptions(player, which) {
 }
 
 function focusQuestion(player) {
-  document.dispatchEvent(new CustomEvent("stepscope:unfold", { detail: "ask" }));
+  chooseFold("ask", "open");
   const box = document.querySelector("#question textarea, #question input");
   player.video.pause();
   if (box?.offsetParent) {
@@ -220,8 +221,7 @@ function focusQuestion(player) {
   else setStatus(player, "This page answers no questions.");
 }
 
-const isAskOpen = () =>
-  document.documentElement.dataset.ask === "open" && document.querySelector("#ask")?.getClientRects().length > 0;
+const isAskOpen = () => isFoldOpen("ask") && document.querySelector("#ask")?.getClientRects().length > 0;
 
 // The button of the panel Ask opens it for typing; Escape closes it.
 function mountAsk(player) {

@@ -51,7 +51,7 @@ export function findFocus(player) {
 }
 
 // The run that Batch shows when it is entered: that of a link at first, after Back its own, else the one in focus.
-function runToShow(player) {
+export function runToShow(player) {
   const { data, address } = player,
     { runOfBack } = address;
   address.runOfBack = null;
@@ -259,6 +259,17 @@ function pickRun({ crumbs, trigger }, run) {
   trigger("show_run", { a: run, b: "" });
 }
 
+// Puts a run in focus that was chosen in Reviews.
+export function chooseRun(player, run) {
+  if (run && run !== findFocus(player).run) pickRun(player, run);
+}
+
+// Puts the newest run of a split in focus, once the server has named it.
+export function chooseSplit(player, split) {
+  player.crumbs.chosen = split;
+  player.trigger("list_choices", { part: "split", split: "", run: "" });
+}
+
 // Shows a run in Batch, and if they are open in Reviews.
 function showRun(player, run) {
   pickRun(player, run);
@@ -339,12 +350,5 @@ export function mountFocus(player) {
   player.listen(box, "focusout", ({ relatedTarget }) => {
     if (relatedTarget && !box.contains(relatedTarget)) closeMenu(player, false);
   });
-  player.root.focused = () => findFocus(player);
-  player.root.chooseRun = (run) => run && run !== findFocus(player).run && pickRun(player, run);
-  player.root.chooseSplit = (split) => {
-    focus.chosen = split;
-    player.trigger("list_choices", { part: "split", split: "", run: "" });
-  };
-  player.root.runToShow = () => runToShow(player);
   drawFocus(player);
 }

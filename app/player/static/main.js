@@ -6,7 +6,6 @@ import { mountFocus, receiveChoices } from "./focus.js";
 import { layout, paint, requestPaint, reveal, setView } from "./timeline/chart.js";
 import { mountCommands } from "./commands.js";
 import { mountCorrections, proposeTurn } from "./review/corrections.js";
-import { frameAt } from "./state/data.js";
 import { setStatus } from "./dom/dom.js";
 import { Receiver, withTimeout } from "./state/increments.js";
 import { Player } from "./state/player.js";
@@ -118,7 +117,8 @@ export function mount(host) {
     parts = player.settings.hint ? PARTS : [...PARTS, ...PARTS_OF_PAGE];
   for (const mountPart of parts) mountPart(player);
   watchPage(player);
-  exposeFrame(player);
+  followQuestions(player);
+  player.root.player = player; // for page.js
   player.root.unpacked = () => player.data; // for tests: a streaming run must unpack like the whole run
   player.root.inspect = () => inspect(player);
   player.root.preview = (values) => applyThresholds(player, values);
@@ -157,8 +157,8 @@ function watchPage(player) {
   });
 }
 
-// For the panel of questions: pauses, and returns the frame at the playhead.
-function exposeFrame(player) {
+// Goes to the time of a question in the panel Ask.
+function followQuestions(player) {
   player.listen(document, "click", (event) => {
     const button = event.target.closest?.(".ask-time"); // of a question in the panel Ask
     if (!button || !player.data || player.settings.hint) return; // the second player is that of live sessions
@@ -166,10 +166,6 @@ function exposeFrame(player) {
     seek(player, Number(button.dataset.time) + PICTURE_S);
     reveal(player, player.video.time);
   });
-  player.root.stopAtFrame = () => {
-    player.video.pause();
-    return player.data ? Math.max(0, frameAt(player.data, player.video.time)) : 0;
-  };
 }
 
 // The visible state, for tests and the console.

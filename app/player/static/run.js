@@ -6,6 +6,7 @@ import { isLinkAtStart, nameOpening, openLinkedMoment, takeLinkedEvent, takeLink
 import { layout, requestPaint, reveal, setView, updateCounts } from "./timeline/chart.js";
 import { clockText, referenceWord } from "./state/data.js";
 import { createButton, createNode, focusedInput, setStatus, showTurns } from "./dom/dom.js";
+import { suggestFold } from "./dom/fold.js";
 import { followRun } from "./focus.js";
 import { showChanges } from "./panels/failure_changes.js";
 import { drawWhatIf, keepBranch } from "./panels/what_if.js";
@@ -161,7 +162,7 @@ export function mountRun(player) {
 // Folds the form of a run away while there is a run to study, or one that opens.
 function announceStudied(player) {
   const form = nameOpening(player) || (player.data && !player.data.isReferenceAlone) ? "folded" : "open";
-  if (!player.settings.hint) document.dispatchEvent(new CustomEvent("stepscope:studied", { detail: { form } }));
+  if (!player.settings.hint) suggestFold("form", form);
 }
 
 // Goes to the first failure of a run that has ended, unless the user has left the start of the video.

@@ -33,6 +33,15 @@ def test_the_imports_of_the_player_resolve_and_have_no_cycle() -> None:
             assert names <= set(EXPORT.findall(module.read_text(encoding="utf-8"))), (path, module)
 
 
+def test_events_call_the_functions_of_the_page_module() -> None:
+    sources = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "app").rglob("*.py"))
+    called = set(re.findall(r'run_script\([^"\n]*"(\w+)"|\bscript"?[=:] ?"(\w+)"', sources))
+    exported = set(EXPORT.findall((STATIC / "page.js").read_text(encoding="utf-8")))
+    assert len(called) > 10
+    assert {one or other for one, other in called} <= exported
+    assert exported <= set(re.findall(r'"(\w+)"', sources))
+
+
 def test_no_module_has_state_of_its_own() -> None:
     """Two players on a page share their modules."""
     found = {

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import gradio as gr
 
+from stepscope.app.controls.widgets import MODULES
 from stepscope.app.player.component import CSS as PLAYER_CSS
-from stepscope.app.player.component import MODULES
 from stepscope.app.server.routes import plotly_routes, speech_routes
 from stepscope.app.style.theme import CSS, make_theme
 

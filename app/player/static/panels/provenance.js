@@ -28,12 +28,14 @@ function announce(player, words) {
   setStatus(player, words);
 }
 
+// Says that a file was saved, if the status line still says that it is written; without a file it is cleared.
+export function announceSaved(player, name) {
+  if (player.exporting && player.find("said").textContent === player.exporting)
+    setStatus(player, name ? `Saved ${name}.` : "");
+  player.exporting = "";
+}
+
 export function mountProvenance(player) {
-  player.listen(document, "stepscope:saved", ({ detail }) => {
-    if (player.exporting && player.find("said").textContent === player.exporting)
-      setStatus(player, detail ? `Saved ${detail}.` : "");
-    player.exporting = "";
-  });
   player.listen("figureChart", "change", () => showFormats(player));
   player.listen("origin", "click", (event) => {
     const { export: content, figure: format } = event.target.closest("button")?.dataset ?? {};

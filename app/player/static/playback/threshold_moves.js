@@ -4,7 +4,7 @@
 import { refreshCounts } from "../timeline/chart.js";
 import { createNode, pointerOffset, trackDrag } from "../dom/dom.js";
 import { hasTheta } from "../state/policy.js";
-import { DECISIONS, signalOf } from "../state/signals.js";
+import { signalOf } from "../state/signals.js";
 import { isThreshold } from "../state/thresholds.js";
 
 const IDLE_MS = 700;
@@ -76,8 +76,6 @@ export function dragThreshold(player, name, valueAt, event) {
 
 export function mountThresholds(player) {
   showSliders(player);
-  // an unknown threshold is a skip of Gradio
-  player.root.thresholds = () => DECISIONS.map((name) => player.thresholds.shown[name] ?? { __type__: "update" });
   mountThresholdInputs(player);
   player.whenGone(() => clearTimeout(player.thresholdTimer));
 }

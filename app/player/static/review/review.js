@@ -68,6 +68,17 @@ export function setReviewing(player, isOn) {
   drawReview(player);
 }
 
+// Sets the name that was typed in the player or in the tab Reviews, and keeps it in this browser.
+export function chooseReviewer(player, typed) {
+  setReviewer(player, typed);
+  keepSetting(player, "reviewer", player.review.name);
+}
+
+export function chooseBlind(player, isBlind) {
+  setBlind(player, isBlind);
+  keepSetting(player, "blind", player.review.isBlind ? "yes" : "no");
+}
+
 function setBlind(player, isBlind) {
   player.review.isBlind = isBlind;
   drawReview(player);
@@ -217,17 +228,8 @@ export function mountReview(player) {
   );
   player.find("verdicts").prepend(...buttons);
   mountVocabulary(player);
-  player.listen("who", "change", ({ target }) => {
-    setReviewer(player, target.value);
-    keepSetting(player, "reviewer", player.review.name);
-  });
-  player.listen("blind", "change", ({ target }) => {
-    setBlind(player, target.checked);
-    keepSetting(player, "blind", player.review.isBlind ? "yes" : "no");
-  });
-  // the reviews tab's
-  player.listen(document, "stepscope:reviewer", ({ detail }) => setReviewer(player, detail));
-  player.listen(document, "stepscope:blind", ({ detail }) => setBlind(player, detail === "yes"));
+  player.listen("who", "change", ({ target }) => chooseReviewer(player, target.value));
+  player.listen("blind", "change", ({ target }) => chooseBlind(player, target.checked));
   player.listen("scope", "change", ({ target }) => {
     player.review.scope = target.value;
     if (!player.data) return;

@@ -72,9 +72,8 @@ class StreamIncrements:
         outputs = self.outputs[first:end]
         packed = {
             "stream": self.stream,
-            **payload.pack_outputs(outputs),
+            **payload.pack_outputs(outputs, before=self.outputs[first - 1].state if first else None),
             "named": payload.pack_values(self._specs, outputs),
-            "assistant_states": payload.pack_states(outputs, before=self.outputs[first - 1].state if first else None),
             "turns": payload.pack_turns(outputs),
             "changes": self._changes(first, end),
             "expected": self._expected_within(first, end),

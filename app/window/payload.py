@@ -183,7 +183,6 @@ def _pack(run: Run, judged: JudgedVideo | None, *, other: Run | None = None, key
         **({"reasoning": reasoning} if (reasoning := _pack_reasoning(outputs)) else {}),
         "named": _named_signals(run),
         "has_states": run.has_states,
-        "assistant_states": pack_states(outputs),
         "has_reference": sample is not None,
         "is_copied": run.clip.sample is not None and run.clip.sample.is_copied,
         "reference_digest": digest_reference(run.clip) if run.clip.content_digest else None,
@@ -243,8 +242,8 @@ def pack_values(specs: Sequence[SignalSpec], outputs: Sequence[FrameOutput]) -> 
     return [_encode(np.array(spec.values(frames), "<f8")) for spec in specs]
 
 
-def pack_states(outputs: Sequence[FrameOutput], *, before: str | None = None) -> list[tuple[int, str | None]]:
-    """Return the changes of the assistant's state as (frame, state), where ``before`` is that of the frame before."""
+def _pack_states(outputs: Sequence[FrameOutput], before: str | None) -> list[tuple[int, str | None]]:
+    """Return the changes of the assistant's state as (frame, state)."""
     changes: list[tuple[int, str | None]] = []
     for output in outputs:
         if output.state != (changes[-1][1] if changes else before):
@@ -252,8 +251,12 @@ def pack_states(outputs: Sequence[FrameOutput], *, before: str | None = None) ->
     return changes
 
 
-def pack_outputs(outputs: Sequence[FrameOutput]) -> Packed:
-    """Return the series of successive outputs, and the frames of decisions and of cuts of the context."""
+def pack_outputs(outputs: Sequence[FrameOutput], *, before: str | None = None) -> Packed:
+    """Return the series of successive outputs, where ``before`` is the assistant's state at the frame before.
+
+    The browser appends each list to that of the run: of frames, of records with a ``frame``, or of pieces as (first
+    frame, value), which last until the next one.
+    """
     return {
         "times": _series(outputs, lambda output: output.time_s),
         "speak": _series(outputs, lambda output: output.speak_prob),
@@ -264,6 +267,7 @@ def pack_outputs(outputs: Sequence[FrameOutput]) -> Packed:
         "forgotten": [
             {"frame": output.frame_index, **asdict(output.forgotten)} for output in outputs if output.forgotten
         ],
+        "assistant_states": _pack_states(outputs, before),
         "decided": {
             "speak": [output.frame_index for output in outputs if output.response is not None],
             "update": [output.frame_index for output in outputs if output.updates],

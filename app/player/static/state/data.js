@@ -126,40 +126,33 @@ export function timeOf(data, frame) {
   return frame < data.times.length ? data.times[frame] : (frame + data.num_dropped) / data.fps;
 }
 
-// Moves the frames of a cut of the context; frames that the browser has dropped are negative.
-function moveCut(cut, count) {
-  const move = (frame) => (frame === null ? null : frame - count);
-  return { ...cut, frame: move(cut.frame), first_frame: move(cut.first_frame), last_frame: move(cut.last_frame) };
+// An entry of a list of the run, with its frames moved: a number is a frame, a list begins with one, and an object names
+// them. Frames that the browser has dropped are negative.
+export function moveFrames(entry, by) {
+  if (typeof entry === "number") return entry + by;
+  if (Array.isArray(entry)) return [entry[0] + by, ...entry.slice(1)];
+  const frames = Object.entries(entry).filter(([name, value]) => /(^|_)frame$/.test(name) && value !== null);
+  return { ...entry, ...Object.fromEntries(frames.map(([name, frame]) => [name, frame + by])) };
 }
 
-// The lists of a run with entries at some frames, each with what moves the frames of an entry: a name here is appended
-// while the run streams, and dropped with its frames.
-export const SPARSE = { refreshed: (frame, count) => frame - count, forgotten: moveCut };
-
-// Drops the first frames of a live session, whose series are without them already; the indices of all others move.
-export function dropFrames(data, count) {
-  const later = (entries, move = SPARSE.refreshed) =>
-    entries.filter((entry) => (entry.frame ?? entry) >= count).map((entry) => move(entry, count));
-  const states = data.assistant_states,
-    reached = countUpTo(states, count, ([frame]) => frame) - 1;
-  const laterStates = states.slice(Math.max(0, reached)).map(([frame, word]) => [Math.max(0, frame - count), word]);
-  const laterTurns = (turns) =>
-    turns.filter(({ frame }) => frame >= count).map((turn) => ({ ...turn, frame: turn.frame - count }));
+// Drops the first frames of a live session, whose series are without them already; the indices of all others move. The
+// `lists` have entries at some frames, or pieces that each last until the next one.
+export function dropFrames(data, count, lists) {
+  const laterPieces = (pieces, first) =>
+    pieces
+      .slice(Math.max(0, countUpTo(pieces, count, ([frame]) => frame) - 1))
+      .map(([frame, state]) => [frame > count ? frame - count : first, state]);
+  const isLater = (entry) => (entry.frame ?? entry) >= count,
+    later = (entries) =>
+      Array.isArray(entries[0])
+        ? laterPieces(entries, 0)
+        : entries.filter(isLater).map((entry) => moveFrames(entry, -count));
   Object.assign(data, {
     num_dropped: data.num_dropped + count,
     begin_s: data.times[0],
-    ...Object.fromEntries(Object.entries(SPARSE).map(([name, move]) => [name, later(data[name], move)])),
-    assistant_states: laterStates,
+    ...Object.fromEntries([...lists, "turns", "references"].map((name) => [name, later(data[name])])),
     decided: Object.fromEntries(DECISIONS.map((name) => [name, later(data.decided[name])])),
-    bands: {
-      ...data.bands,
-      model: data.bands.model.map((band) => [
-        [-1, stateAt(band, count)],
-        ...band.filter(([frame]) => frame > count).map(([frame, state]) => [frame - count, state]),
-      ]),
-    },
-    turns: laterTurns(data.turns),
-    references: laterTurns(data.references),
+    bands: { ...data.bands, model: data.bands.model.map((band) => laterPieces(band, -1)) },
   });
   data.responses = data.turns.filter((turn) => turn.role === "assistant");
   data.userTurns = [...data.references];

@@ -1,7 +1,7 @@
 // A run that streams: each increment from the server is appended to the data, with work that does not grow with the
 // run.
 
-import { dropFrames, insertRow, referenceRow, SERIES, SPARSE, stateAt, timeOf, turnRow, unpack } from "./data.js";
+import { dropFrames, insertRow, moveFrames, referenceRow, SERIES, stateAt, timeOf, turnRow, unpack } from "./data.js";
 import { appendSignal, DECISIONS, decodeFloats } from "./signals.js";
 
 const POLL_INTERVAL_MS = 500,
@@ -75,12 +75,15 @@ class GrowingDifferences {
   }
 }
 
+const OWN_LISTS = ["named", "turns", "changes", "questions"]; // each is appended in its own way
+
 // The data of a run that streams, which `append` keeps as `unpack` would make it of the whole run.
 export class GrowingRun {
   constructor(increment) {
     this.stream = increment.stream;
     this.data = unpack(increment.head);
     this.series = Object.fromEntries(SERIES.map((name) => [name, new Series()]));
+    this.lists = []; // names of the lists that are appended as they come
     this.named = new Map(); // name of a series of a named signal -> its values
     const { bands } = this.data;
     this.differences = bands.model.map(
@@ -106,7 +109,7 @@ export class GrowingRun {
     const count = this.numFrames - LIVE_FRAMES;
     if (!this.data.is_live || this.data.named.length || count < LIVE_FRAMES / 4) return false;
     const series = Object.fromEntries(SERIES.map((name) => [name, this.series[name].drop(count)]));
-    this.data = dropFrames({ ...this.data, ...series }, count); // a new object: nothing that was derived is kept
+    this.data = dropFrames({ ...this.data, ...series }, count, this.lists); // a new object: nothing that was derived is kept
     return true;
   }
 
@@ -114,27 +117,25 @@ export class GrowingRun {
   append(increment) {
     const data = this.data,
       first = this.numFrames;
-    const local = (frame) => frame - data.num_dropped,
-      move = (turn) => ({ ...turn, frame: local(turn.frame) });
+    const local = (entry) => moveFrames(entry, -data.num_dropped);
     for (const name of SERIES) data[name] = this.series[name].append(decodeFloats(increment[name]));
     const grow = (name, values) => this.growSeries(name, values);
     for (const [number, signal] of data.named.entries())
       appendSignal(data, signal, decodeFloats(increment.named[number]), grow);
-    data.assistant_states.push(...increment.assistant_states.map(([frame, word]) => [local(frame), word]));
     data.reached = data.times.length ? data.times.at(-1) + 1 / data.fps : 0;
     data.duration_s = Math.max(data.duration_s, data.times.at(-1) ?? 0);
-    for (const [name, move] of Object.entries(SPARSE))
-      data[name].push(...increment[name].map((entry) => move(entry, data.num_dropped)));
+    this.lists = Object.keys(increment).filter((name) => Array.isArray(increment[name]) && !OWN_LISTS.includes(name));
+    for (const name of this.lists) data[name].push(...increment[name].map(local));
     for (const name of DECISIONS) {
       data.decided[name].push(...increment.decided[name].map(local));
       if (data.expected) data.expected[name].push(...increment.expected[name]);
     }
-    for (const [step, frame, state] of increment.changes) data.bands.model[step].push([local(frame), state]);
+    for (const [step, frame, state] of increment.changes) data.bands.model[step].push(local([frame, state]));
     for (const differences of this.differences) differences?.extend(first, this.numFrames);
-    data.progress = increment.progress && move(increment.progress); // the response that is being generated
+    data.progress = increment.progress && local(increment.progress); // the response that is being generated
     return [
-      ...increment.questions.map((turn) => this.appendQuestion(move(turn))),
-      ...increment.turns.map((turn) => this.appendTurn(move(turn))),
+      ...increment.questions.map((turn) => this.appendQuestion(local(turn))),
+      ...increment.turns.map((turn) => this.appendTurn(local(turn))),
     ];
   }
 

@@ -1,12 +1,12 @@
 """The moments of a run for the tools: mistakes in words, the events to judge, and the actions of one judgement."""
 
 from collections.abc import Iterator
-from typing import Any, Final, NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 import pandas as pd
 
 from stepscope.app.core.run import Run
-from stepscope.app.review_store.actions import Action, ActionKind, Event, check_verdict
+from stepscope.app.review_store.actions import PARTS, Action, Event, check_verdict
 from stepscope.app.review_store.events import find_moment_event, reference_event
 from stepscope.app.review_store.review import Review
 from stepscope.app.window.reasons import pack_reasons
@@ -16,8 +16,6 @@ from stepscope.eval.data.samples import Sample, Split
 from stepscope.eval.data.vocabulary import CAUSE_PREFIX, read_vocabulary
 from stepscope.eval.metrics.dialogue_state import reference_states
 from stepscope.eval.metrics.matched_video import Failure, FailureKind
-
-_PARTS: Final[tuple[ActionKind, ...]] = ("verdict", "tags", "correction", "note")
 
 
 class Moment(NamedTuple):
@@ -101,7 +99,7 @@ def make_judgement(event: Event, *, reviewer: str, write: str, **parts: Any) -> 
     confidence = {"verdict": parts.pop("confidence", None)}
     actions = [
         Action(kind=kind, action_id=f"{write}-{kind}", confidence=confidence.get(kind), **of_all, **{kind: parts[kind]})
-        for kind in _PARTS
+        for kind in (*PARTS, "correction")
         if parts.get(kind)
     ]
     check_verdict(actions[0])

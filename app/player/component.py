@@ -23,6 +23,7 @@ from stepscope.app.style.colours import Theme
 from stepscope.app.window.increments import ActiveStreams
 from stepscope.engine.config import StreamConfig
 from stepscope.engine.io.files import to_json
+from stepscope.eval.annotations.corrected_samples import ASPECTS
 from stepscope.eval.annotations.corrections import VERDICTS
 
 _DEFAULTS: Final = StreamConfig()
@@ -89,6 +90,7 @@ def make_player(
         "model": model,
         "verdicts": list(VERDICTS),
         "unfit_verdicts": UNFIT_VERDICTS,
+        "aspects": ASPECTS,
         "plotly_url": PLOTLY_URL,
         "picture_url": PICTURE_URL,
         "speech_url": SPEECH_URL if hint is None else None,

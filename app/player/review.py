@@ -14,10 +14,10 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 
 from stepscope.app.formatting import format_wishes
-from stepscope.app.review_store.actions import Action, check_verdict
+from stepscope.app.review_store.actions import PARTS, Action, check_verdict
 from stepscope.app.review_store.assignments import read_assignments
 from stepscope.app.review_store.events import reference_event
-from stepscope.app.review_store.review import Opinion, Review
+from stepscope.app.review_store.review import Review
 from stepscope.app.review_store.store import read_review, redo, undo
 from stepscope.app.server.identity import needs_login, reviewer_of, signed_in, typed_name
 from stepscope.app.window.context import ReviewContext
@@ -126,7 +126,7 @@ def _store_action(
 def _to_action(fields: Mapping[str, Any], *, reviewer: str, video_id: str) -> Action:
     if fields.get("kind") == "assign":
         raise ValueError("videos are assigned in the tab Reviews")
-    names = ("action_id", "kind", "verdict", "tags", "note", "run", "moment")
+    names = ("action_id", "kind", *PARTS, "run", "moment")
     record = {key: fields[key] for key in names if key in fields}
     own_video = {"video_id": video_id}
     for name, own in (("event", own_video), ("paired", own_video), ("correction", {"reviewer": reviewer})):
@@ -159,14 +159,11 @@ def _event_key(action: Action) -> str | None:
 
 def _name_action(action: Action) -> str:
     """Return an action in words that an event follows, such as ``your deletion of``."""
-    if action.correction is not None:
-        return {"add": "your addition of", "delete": "your deletion of"}.get(
-            action.correction.kind, "your correction of"
-        )
-    if action.kind == "verdict":
-        return f"your verdict “{action.verdict}” on" if action.verdict else "your removal of the verdict on"
-    if action.kind == "settle":
-        return f"your final verdict “{action.verdict}” on" if action.verdict else "your removal of the final verdict on"
+    if (correction := action.correction) is not None:
+        return f"your {({'add': 'addition', 'delete': 'deletion'}).get(correction.kind, 'correction')} of"
+    if action.kind in ("verdict", "settle"):
+        name = "final verdict" if action.kind == "settle" else "verdict"
+        return f"your {name} “{action.verdict}” on" if action.verdict else f"your removal of the {name} on"
     if action.kind == "done":
         return "that you are done with this video"
     return f"your {action.kind} on"
@@ -196,7 +193,11 @@ def _list_vocabulary(reviews: ReviewContext, video_id: str) -> Answer:
 
 def _describe(sample: Sample | None, review: Review, video_id: str, *, has_layer: object) -> Answer:
     """Return the reviews of a video; with the layer, the largest part, only if the page does not have it yet."""
-    opinions = {found.event.key: [_opinion(opinion) for opinion in found.opinions] for found in review.events}
+    names = ("reviewer", *PARTS, "paired_with")
+    opinions = {
+        found.event.key: [{name: getattr(opinion, name) for name in names} for opinion in found.opinions]
+        for found in review.events
+    }
     finals = {found.event.key: [found.final, found.settled_by] for found in review.events if found.final}
     corrections = review.corrections.get(video_id, ())
     source = sample and sample.turns
@@ -222,16 +223,6 @@ def _list_proposals(review: Review, video_id: str) -> dict[str, list[Answer]]:
         if replace(one, reviewer="") not in made:
             proposals.setdefault(reference_event(video_id, one.turn).key, []).append(asdict(one))
     return proposals
-
-
-def _opinion(opinion: Opinion) -> Answer:
-    return {
-        "reviewer": opinion.reviewer,
-        "verdict": opinion.verdict,
-        "tags": list(opinion.tags),
-        "note": opinion.note,
-        "paired_with": dict(opinion.paired_with),
-    }
 
 
 def _layer(sample: Sample, corrected: CorrectedSample) -> Answer:

@@ -9,7 +9,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
-from typing import Any, Literal, get_args
+from typing import Any, Final, Literal, get_args
 from uuid import uuid4
 
 from stepscope.engine.io.files import replace_surrogates
@@ -30,12 +30,14 @@ MAX_VIDEO_ID_CHARS = 1000
 MAX_DIGEST_CHARS = 200
 MAX_TAGS = 100
 MAX_ASSIGNEES = 100
-_CONTENT = {
-    **dict.fromkeys(("verdict", "tags", "note", "settle"), "event"),
+PARTS: Final[tuple[ActionKind, ...]] = ("verdict", "tags", "note")
+"""The kinds that give a part of an ``Opinion`` on an event: its fields, and those of the action, have their names."""
+_CONTENT: dict[str, str] = {
+    **dict.fromkeys((*PARTS, "settle"), "event"),
     **dict.fromkeys(("assign", "done"), "run"),
     "correction": "correction",
 }
-_BODY_FIELDS = ("event", "paired", "verdict", "tags", "note", "correction", "run", "assignees", "target")
+_BODY_FIELDS = ("event", "paired", *PARTS, "correction", "run", "assignees", "target")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from itertools import pairwise
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 from stepscope.app.review_store.actions import Action, Event, is_program
 from stepscope.eval.annotations.agreement import Agreement, Disagreement, Rating, list_disagreements, measure_agreement
@@ -250,10 +250,10 @@ def _apply(opinion: Opinion, action: Action, partner: Event | None) -> Opinion:
     paired_with = {part: key for part, key in opinion.paired_with.items() if part != action.kind}
     if partner is not None:
         paired_with[action.kind] = partner.key
-    opinion = replace(opinion, paired_with=paired_with, action=action)
+    given: dict[str, Any] = {action.kind: getattr(action, action.kind)}
     if action.kind == "verdict":
-        return replace(opinion, verdict=action.verdict, confidence=action.confidence)
-    return replace(opinion, tags=action.tags) if action.kind == "tags" else replace(opinion, note=action.note)
+        given["confidence"] = action.confidence
+    return replace(opinion, paired_with=paired_with, action=action, **given)
 
 
 def count_once(review: Review) -> tuple[EventReview, ...]:

@@ -19,15 +19,16 @@ CorrectionStatus = Literal["in conflict", "effective", "overruled", "replaced", 
 again. ``does not fit``: the source has no such turn."""
 INSTANT: Final = "instant"
 """The proposal of a turn without a reply span."""
-_ASPECTS: Final[Mapping[CorrectionKind, Aspect]] = {
-    "text": "text",
-    "update": "text",
-    "time": "time",
-    "boundary": "time",
-    "span": "end",
-    "add": "presence",
-    "delete": "presence",
+ASPECTS: Final[Mapping[CorrectionKind, tuple[Aspect, ...]]] = {
+    "text": ("text",),
+    "update": ("text",),
+    "time": ("time",),
+    "boundary": ("time",),
+    "span": ("end", "time"),
+    "add": ("presence",),
+    "delete": ("presence",),
 }
+"""The aspects for which a correction proposes a value; the first one has its status."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -193,7 +194,7 @@ class _TurnDraft:
 
     def status(self, correction: Correction, number: int) -> CorrectionStatus:
         """Return the status of a correction at this turn; ``number`` is its index among all corrections."""
-        aspect, reviewer = _ASPECTS[correction.kind], correction.reviewer
+        aspect, reviewer = ASPECTS[correction.kind][0], correction.reviewer
         propose = self.effective[aspect].get(reviewer)
         is_last = self.last.get((_slot(correction), reviewer)) == number
         is_undone = aspect == "presence" and (propose == "delete") != (correction.kind == "delete")
@@ -241,7 +242,7 @@ def _with_end(turn: Turn, end: str | float) -> Turn:
 
 def _slot(correction: Correction) -> str:
     """Return the slot of a correction: a later correction of the same slot and reviewer replaces it."""
-    aspect = _ASPECTS[correction.kind]
+    aspect = ASPECTS[correction.kind][0]
     return correction.kind if aspect == "presence" else aspect
 
 

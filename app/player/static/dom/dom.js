@@ -100,7 +100,7 @@ function onPress({ type, target, button }) {
 
 for (const type of ["mousedown", "mouseup", "dragend", "blur"]) window.addEventListener(type, onPress, true);
 
-export const EVENT_INPUTS = ".ss-tags, .ss-note, .ss-edited, .ss-when, .ss-until";
+export const EVENT_INPUTS = "[data-typed]"; // inputs of the review panel that are typed for an event
 
 // The focused input of the current event; null for none.
 export function focusedInput(player) {

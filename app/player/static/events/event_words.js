@@ -29,17 +29,6 @@ export function describeAction(player, { kind, correction }, event, what) {
   return event ? `${done}: ${what} ${describeEvent(player, event)}.` : `${done}.`;
 }
 
-// The aspects of a turn that a kind of correction proposes.
-const ASPECTS = {
-  text: ["text"],
-  update: ["text"],
-  time: ["time"],
-  boundary: ["time"],
-  span: ["time", "end"],
-  add: ["presence"],
-  delete: ["presence"],
-};
-
 export function conflictText({ aspect, wishes }) {
   return `Reviewers disagree about its ${aspect} (${wishes}): the source is kept.`;
 }
@@ -48,7 +37,7 @@ export function conflictText({ aspect, wishes }) {
 function describeCorrection(player, { kind, turn, text, time_s, end_s }, event) {
   const source = nameOf(eventLabel(player.data, { role: turn.role }), turn.text, turn.time_s),
     named = event ? describeEvent(player, event) : source,
-    isTorn = ({ key, aspect }) => key === event?.key && ASPECTS[kind].includes(aspect),
+    isTorn = ({ key, aspect }) => key === event?.key && player.settings.aspects[kind].includes(aspect),
     conflict = player.layer?.conflicts.find(isTorn);
   if (conflict) return `Not applied to the ${source}: ${conflictText(conflict)} Z takes yours back.`;
   if (kind === "delete") return `Deleted the ${named}. Z brings it back.`;

@@ -26,8 +26,13 @@ export function fitsVerdict(player, event, verdict) {
   return player.settings.unfit_verdicts[event?.kind] !== verdict;
 }
 
+// The parts of an opinion, each a kind of action; those that are typed are read from a text, and written as one.
 export const NO_OPINION = { verdict: null, tags: [], note: "" };
 export const PARTS = Object.keys(NO_OPINION);
+export const TYPED_PARTS = {
+  tags: { read: (text) => text.split(",").flatMap((tag) => tag.trim() || []), write: (tags) => tags.join(", ") },
+  note: { read: (text) => text, write: (note) => note },
+};
 
 // Merges the store's opinions with the waiting actions of the outbox: the events, and this reviewer's opinions on them.
 export function mergeOpinions(player) {

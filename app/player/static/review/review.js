@@ -30,6 +30,7 @@ import {
   NO_OPINION,
   opinion,
   PARTS,
+  TYPED_PARTS,
 } from "../events/opinions.js";
 import { drawKinds, drawListPlace, goOnSettling } from "../playback/failure_stops.js";
 import { redrawPlayhead } from "../clock/playhead.js";
@@ -117,9 +118,9 @@ export function drawReview(player) {
   player.find("split").disabled = !event?.pair && !event?.other;
   player.find("split").textContent = event?.other ? "join (S)" : "split (S)";
   for (const option of player.find("scope").options) option.disabled = !AVAILABLE_SCOPES[option.value](player);
-  for (const [name, value] of Object.entries({ tags: said.tags.join(", "), note: said.note })) {
+  for (const [name, { write }] of Object.entries(TYPED_PARTS)) {
     player.find(name).disabled = !event;
-    fillInput(player, player.find(name), event?.key ?? "", value);
+    fillInput(player, player.find(name), event?.key ?? "", write(said[name]));
   }
   drawVocabulary(player, event, said.tags);
   drawOtherOpinions(player, player.find("others"), event);
@@ -238,14 +239,10 @@ export function mountReview(player) {
     layout(player);
     drawReview(player);
   });
-  const submitTags = (text, done) => {
-    const tags = text.split(",").map((tag) => tag.trim());
-    submitForEvent(player, "tags", { tags: tags.filter(Boolean) }, done);
-  };
-  player.listen("tags", "change", ({ target }) => submitInput(player, target, submitTags));
-  player.listen("note", "change", ({ target }) =>
-    submitInput(player, target, (note, done) => submitForEvent(player, "note", { note }, done)),
-  );
+  for (const [name, { read }] of Object.entries(TYPED_PARTS)) {
+    const submit = (text, done) => submitForEvent(player, name, { [name]: read(text) }, done);
+    player.listen(name, "change", ({ target }) => submitInput(player, target, submit));
+  }
   player.listen("review", "keydown", (event) => {
     const { key, target: box } = event;
     if (!box.matches("input, textarea") || (key !== "Escape" && (key !== "Enter" || event.shiftKey))) return;

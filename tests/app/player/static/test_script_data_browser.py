@@ -14,7 +14,7 @@ import pytest
 from playwright.sync_api import Browser, Page
 
 from stepscope.app.formatting import format_clock
-from stepscope.engine.decisions.policies import POLICIES
+from stepscope.engine.decisions.policies import POLICIES, convert_theta
 from stepscope.eval.matching.updates import assign
 from tests.support.pages.browser import NEEDS_CHROMIUM
 from tests.support.pages.modules import MAKE_PLAYER, address, open_modules, run
@@ -151,6 +151,15 @@ def test_the_script_triggers_at_the_frames_of_the_table(page: Page) -> None:
         }));"""
     found = run(page, "policy", "countTriggers", body, cases)
     assert found == [[case["speak"], case["update"]] for case in cases]
+
+
+def test_the_script_converts_theta_as_the_policies_do(page: Page) -> None:
+    values = [0.0, 1e-7, 0.1, 0.275, 1 / 3, 0.725, 0.999999, 1.0]
+    found = run(page, "policy", "convertTheta", "return arg.map(convertTheta);", values)
+    assert found == list(map(convert_theta, values))
+    policies = [policy.pack() for policy in POLICIES.values()]
+    has_theta = run(page, "policy", "hasTheta", "return arg.map(hasTheta);", policies)
+    assert has_theta == [policy.has_theta for policy in POLICIES.values()]
 
 
 def test_the_panel_compares_as_the_policy_does(page: Page) -> None:

@@ -28,7 +28,7 @@ check: .venv/.dev
 	ln -sfn $(addprefix ../../,engine eval app assets stepscope/__init__.py stepscope/__main__.py) .links/stepscope/
 	$(BIN)/mypy
 	cd .links && ../$(BIN)/lint-imports --config ../pyproject.toml
-	$(BIN)/oxlint --deny-warnings app/player/static app/publish/static app/live/static
+	$(BIN)/oxlint --deny-warnings app/player/static app/publish/static
 	$(BIN)/oxfmt --check 'app/**/*.js'
 	! grep -rnE --include='*.js' '^.{121,}' app
 

@@ -40,7 +40,6 @@ from stepscope.app.exports.folder import correct_sample
 from stepscope.app.exports.options import STORE
 from stepscope.app.live.handlers import read_recorded
 from stepscope.app.live.tab import CSS as LIVE_CSS
-from stepscope.app.live.tab import MODULES as LIVE_MODULES
 from stepscope.app.page import build_page
 from stepscope.app.player.component import CSS as PLAYER_CSS
 from stepscope.app.player.opening import show_bundled
@@ -164,11 +163,10 @@ def serve(options: PageOptions) -> None:
         gradio_patches.bound_choices()
         gradio_patches.remove_failed_uploads()
         gradio_patches.show_turns_in_components()
-        gradio_patches.load_first(f"{LIVE_MODULES.address}/before_gradio.js")
+        gradio_patches.load_first(f"{MODULES.address}/live/before_gradio.js")
         limit_connections()
         page = build_page(context, batches, reviews).queue(max_size=MAX_QUEUED_EVENTS)
-        modules = [MODULES.make_route(), LIVE_MODULES.make_route()]
-        routes: list[BaseRoute] = [*modules, *plotly_routes(), *speech_routes(batches.find_answer)]
+        routes: list[BaseRoute] = [MODULES.make_route(), *plotly_routes(), *speech_routes(batches.find_answer)]
         routes += picture_routes(batches.find_picture)
         if context.remote is None:
             routes += chat_routes(context.chat_service, context.checkpoint)

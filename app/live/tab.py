@@ -13,7 +13,16 @@ from stepscope.app.controls.run_inputs import (
     make_context_choice,
     make_threshold_sliders,
 )
-from stepscope.app.controls.widgets import AT_ONCE, CHECK_QUEUE, LATEST, MODEL_QUEUE, Updates, make_status_line, wire
+from stepscope.app.controls.widgets import (
+    AT_ONCE,
+    CHECK_QUEUE,
+    LATEST,
+    MODEL_QUEUE,
+    MODULES,
+    Updates,
+    make_status_line,
+    wire,
+)
 from stepscope.app.core.batch_context import BatchContext
 from stepscope.app.formatting import shorten_ids
 from stepscope.app.live import handlers
@@ -21,11 +30,9 @@ from stepscope.app.live.handlers import FILE, URL, WEBCAM, SessionForm, render_e
 from stepscope.app.live.window import LiveWindows
 from stepscope.app.player.commands import InPlayer
 from stepscope.app.player.component import make_player
-from stepscope.app.server.routes import Modules
 from stepscope.app.window.context import AppContext
 
 STATIC: Final = Path(__file__).parent / "static"
-MODULES: Final = Modules.read(STATIC)
 CSS: Final = (STATIC / "monitor.css").read_text(encoding="utf-8")
 HINT: Final = "Press Start: the lanes grow here while the session runs."
 
@@ -129,7 +136,7 @@ def _make_monitor(windows: LiveWindows) -> gr.HTML:
     return gr.HTML(
         value="",
         html_template=(STATIC / "monitor.html").read_text(encoding="utf-8"),
-        js_on_load=MODULES.make_script("monitor.js"),
+        js_on_load=MODULES.make_script("live/monitor.js"),
         apply_default_css=False,
         server_functions=[look, push],
         elem_id="live_monitor",

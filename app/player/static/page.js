@@ -2,7 +2,7 @@
 // Python). A function returns the values of the event's outputs; of an event with a handler, those of its inputs.
 
 import { chooseFold, isFoldOpen, suggestFold } from "./dom/fold.js";
-import { createNode } from "./dom/dom.js";
+import { saveLink } from "./dom/dom.js";
 import { chooseRun, chooseSplit, findFocus, runToShow } from "./focus.js";
 import { announceSaved } from "./panels/provenance.js";
 import { applyThresholds } from "./playback/threshold_moves.js";
@@ -74,7 +74,7 @@ export function labelPictures() {
 // Saves the file of a download component; the player's status line names it, or is cleared without one.
 export function saveFile(file) {
   announceSaved(findPlayer(), file?.orig_name);
-  if (file) createNode("a", "", "", { href: file.url, download: file.orig_name }).click();
+  if (file) saveLink(file.url, file.orig_name);
 }
 
 // The first input becomes the run in focus, or of the address.

@@ -1,7 +1,7 @@
 // One video in the player. This is the page around the player's modules: it gives them the names that Gradio gives on
 // the page of the program, without a server, a model or reviews.
 
-import { createButton, createNode } from "../player/dom/dom.js";
+import { createButton, createNode, saveLink } from "../player/dom/dom.js";
 import { mount } from "../player/main.js";
 import { calmText } from "../player/state/stops.js";
 import { clockText } from "../player/state/data.js";
@@ -32,7 +32,7 @@ export function openVideo(rows, row, text, moment) {
     list_choices: ({ part }) => show({ part, found: choices }),
     open_focus: ({ video }) => goBy(rows, row, rows.findIndex(({ id }) => id === video) - rows.indexOf(row)),
     shown: showThresholds,
-    export_run: ({ content }) => saveFile(`${row.exports}${content}`, `${row.label}-${content}`),
+    export_run: ({ content }) => saveLink(`${row.exports}${content}`, `${row.label}-${content}`),
     step_videos: ({ by }) => goBy(rows, row, by),
   };
   const trigger = (name, detail) => events[name]?.(detail);
@@ -153,8 +153,4 @@ function describe(row, packed, link, isMoment) {
   if (!row.failures.some(Boolean)) return `${length} ${calmText(row.num_low, row.num_later)}.`;
   const isWorst = !isMoment || link.get("event") === row.event;
   return `${length} ${isWorst ? "This is its worst moment; press N" : "Press N"} for the next mistake.`;
-}
-
-function saveFile(href, download) {
-  createNode("a", "", "", { href, download }).click();
 }

@@ -102,7 +102,7 @@ def test_a_session_is_in_the_address_and_asks_before_its_page_ends(page: Page, a
     choose_webcam(page)
     page.click("#live_start")
     page.wait_for_function(f"{NUM_FRAMES.removeprefix('() => ')} >= 2")
-    page.wait_for_function("sessionStorage.getItem('stepscope:recording')")
+    page.wait_for_function("JSON.parse(sessionStorage.getItem('stepscope:recording'))")
     assert asked == []
     page.reload()
     assert asked == ["beforeunload"]

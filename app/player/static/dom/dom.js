@@ -60,9 +60,13 @@ export function keepSetting(player, name, value) {
     setStatus(player, "This browser forbids storage: names are forgotten when the window is closed.");
 }
 
+export function saveLink(href, download) {
+  createNode("a", "", "", { href, download }).click();
+}
+
 export function saveBlob(blob, name) {
   const href = URL.createObjectURL(blob);
-  createNode("a", "", "", { href, download: name }).click();
+  saveLink(href, name);
   setTimeout(() => URL.revokeObjectURL(href), 60_000);
 }
 

@@ -1,6 +1,8 @@
 // The picture of a live session and the answer that is being generated; sends the pictures of a webcam. The value is
 // the session: its key, whether it uses the webcam, and the frames per second.
 
+import { keepInWindow, readKept } from "../state/settings.js";
+
 const NONE = "The picture of the source appears here.",
   STARTING = "Starting…";
 const POLL_MS = 400,
@@ -8,18 +10,7 @@ const POLL_MS = 400,
   JPEG_QUALITY = 0.85,
   PUSHES_PER_FRAME = 3;
 
-const KEPT = "stepscope:recording"; // the name of the recording while its session runs, in the storage of this window
-
-// Runs `work` with the storage of this window; returns null where the browser forbids it.
-function withStorage(work) {
-  try {
-    return work(sessionStorage);
-  } catch {
-    return null;
-  }
-}
-
-const keepName = (name) => withStorage((storage) => storage.setItem(KEPT, name));
+const keepName = (name) => keepInWindow("recording", name); // while its session runs
 
 export function mount({ element, props, server, watch }) {
   const [picture, camera, none, text] = [".live-picture", ".live-camera", ".live-none", ".live-text"].map((name) =>
@@ -111,7 +102,7 @@ export function mount({ element, props, server, watch }) {
     if (session.is_webcam) send(current, session.fps);
   }
 
-  const before = withStorage((storage) => storage.getItem(KEPT));
+  const before = readKept("recording");
   if (before)
     none.textContent = `The session ended with its page. It was recorded as ${before}: open it in the tab Batch.`;
   watch("value", show);

@@ -8,7 +8,6 @@ from collections.abc import Generator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from html import escape
-from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import gradio as gr
@@ -148,22 +147,20 @@ def make_filter(batches: BatchContext, selection: Selection) -> VideoFilter:
 
 def read_slices(batches: BatchContext, name: str | None) -> Mapping[str, Sequence[str]]:
     """Return the slices of the split of a run, as ids of videos by name. Raises ``ValueError`` for a damaged file."""
-    path = _slices_path(batches, name)
-    return {} if path is None else slices.read_slices(path)
+    split = batches.find_split(name)
+    return {} if split is None else slices.read_slices(slices.slices_path(batches.runs, split.path))
 
 
 def save_slice(batches: BatchContext, selection: Selection, called: str | None) -> str:
     """Save the chosen videos as a slice of their split; return a status as HTML."""
     try:
         chosen = choose_videos(batches, selection)
-        path, called = _slices_path(batches, selection.run), " ".join((called or "").split())
-        if path is None:
-            raise ValueError("choose a run of a split that this page has")
+        (_, split, _), called = batches.choose_run(selection.run), " ".join((called or "").split())
         if not called.isprintable() or not 0 < len(called) <= MAX_NAME_CHARS or '"' in called:
             raise ValueError(f"give the slice a name of at most {MAX_NAME_CHARS} characters, without quotes")
         if not chosen:
             raise ValueError("search first: all videos are shown" if chosen is None else "no video is chosen")
-        slices.write_slice(path, called, sorted(chosen))
+        slices.write_slice(slices.slices_path(batches.runs, split.path), called, sorted(chosen))
     except (ValueError, OSError) as error:
         return render_note(as_sentence(error), is_problem=True)
     return render_note(f'{format_count(len(chosen), "video")} saved. The search slice:"{called}" finds them again.')
@@ -171,12 +168,8 @@ def save_slice(batches: BatchContext, selection: Selection, called: str | None) 
 
 def score_chosen(context: AppContext, batches: BatchContext, selection: Selection) -> Generator[str]:
     """Score the shown videos separately; yield the status, then the scores with their intervals, as HTML."""
-    name = selection.run
     try:
-        settings = batches.settings_of(name)
-        split = batches.split_of(settings)
-        if name is None or split is None:
-            raise ValueError("choose a run of a split that this page has")
+        name, split, settings = batches.choose_run(selection.run)
         chosen = choose_videos(batches, selection)
         entries = tuple(entry for entry in split.entries if chosen is None or entry.video_id in chosen)
         if not entries:
@@ -215,11 +208,6 @@ def _vocabulary_traits(batches: BatchContext, name: str | None) -> tuple[str, ..
         return () if split is None else read_vocabulary(split.path).traits
     except ValueError:  # the review panel of the player says so
         return ()
-
-
-def _slices_path(batches: BatchContext, name: str | None) -> Path | None:
-    split = batches.find_split(name)
-    return None if split is None else slices.slices_path(batches.runs, split.path)
 
 
 def make_slice_panel(context: AppContext, batches: BatchContext, *, selection: Selection) -> None:

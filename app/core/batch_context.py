@@ -149,6 +149,14 @@ class BatchContext:
             raise ValueError(f"the page lacks {file}, the split of {name}; add it with --split or Another split")
         return split
 
+    def choose_run(self, name: str | None) -> tuple[str, Split, Mapping[str, Any]]:
+        """Return the run that a user chose, its split and settings. Raises ``ValueError`` if the page lacks one."""
+        settings = self.settings_of(name)
+        split = self.split_of(settings)
+        if name is None or split is None:
+            raise ValueError("choose a run of a split that this page has")
+        return name, split, settings
+
     def need_common_split(self, *names: str) -> Split:
         """Return the split of runs. Raises ``ValueError`` if a run does not exist, or they are of different splits."""
         split, *others = [self.need_split(name) for name in names if self.need_run(name)]

@@ -21,16 +21,10 @@ from stepscope.eval.protocols.rules import parse_rule
 from stepscope.eval.reports.entries import list_baselines
 from stepscope.eval.reports.mistakes import find_mistakes
 
-HEADLINES: Final = (
-    "num_failures",
-    "F1",
-    "missing_rate",
-    "redundant_rate",
-    "speaking_event_f1_1s",
-)
-"""Metrics that are always shown."""
 BESIDE: Final = ("F1", "missing_rate", "redundant_rate", "speaking_event_f1_1s")
 """Metrics of an untrained run that are shown beside those of ``BASELINES``."""
+HEADLINES: Final = ("num_failures", *BESIDE)
+"""Metrics that are always shown."""
 BASELINES: Final = ("always silent", "always speaking")
 STATES: Final = ("dst_update_event_f1_1s", "dst_f1", "dst_joint_goal_accuracy", "dst_timeline_score")
 """Metrics of updates and states, shown unless a run has none of them, as one of a model without states."""

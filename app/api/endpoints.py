@@ -23,7 +23,6 @@ from pydantic import TypeAdapter, ValidationError
 from stepscope.app.controls.widgets import MODEL_QUEUE
 from stepscope.app.core.batch_context import BatchContext
 from stepscope.app.core.places import make_link, run_url_params
-from stepscope.app.core.plan import StreamPlan
 from stepscope.app.core.references import check_outputs, check_size, check_turns
 from stepscope.app.core.run import Run, TaskText, analyze_run, write_task
 from stepscope.app.core.videos import Clip, read_upload
@@ -228,9 +227,8 @@ def _make_run(context: AppContext) -> Callable[..., Generator[dict[str, Any]]]:
         )
         made = context.prepare_run(clip, typed_task, thresholds)
         warnings, outputs = list[str](), list[FrameOutput]()
-        plan = StreamPlan(clip=made.clip, task=made.task, config=made.config, max_duration_s=context.max_duration_s)
         shown = time.monotonic()
-        with closing(context.stream(plan, warnings.append)) as stream:
+        with closing(context.stream(context.plan_run(made), warnings.append)) as stream:
             for output in map(partial(check_probs, decides_at=made.config.decides_at), stream):
                 outputs.append(output)
                 if time.monotonic() - shown >= PROGRESS_S:

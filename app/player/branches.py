@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from stepscope.app.controls.widgets import UPDATE_INTERVAL_S, Pace
-from stepscope.app.core.plan import FRAMES_PER_PASS, StreamPlan, read_features
+from stepscope.app.core.plan import FRAMES_PER_PASS, read_features
 from stepscope.app.core.run import Branch, Run, can_score
 from stepscope.app.core.videos import Clip
 from stepscope.app.formatting import format_clock
@@ -42,14 +42,8 @@ def can_record(context: AppContext, run: Run) -> bool:
 def make_recording(context: AppContext, run: Run) -> Recording:
     """Return a recording of a plain run, which has yet to run. Raises ``ValueError`` if it cannot be made here."""
     _check_repeatable(context, run)
-    plan = StreamPlan(
-        clip=run.clip,
-        task=run.task,
-        config=run.config,
-        num_frames=len(run.outputs) or None,
-        max_duration_s=context.max_duration_s,
-    )
-    return Recording(context.checkpoint, read_features(context.checkpoint, plan), task=run.task, config=run.config)
+    features = read_features(context.checkpoint, context.plan_run(run, len(run.outputs) or None))
+    return Recording(context.checkpoint, features, task=run.task, config=run.config)
 
 
 def _check_repeatable(context: AppContext, run: Run) -> None:

@@ -14,7 +14,7 @@ import gradio as gr
 
 from stepscope.app.controls.run_inputs import read_strategy
 from stepscope.app.controls.widgets import Pace
-from stepscope.app.core.plan import StreamPlan, read_features, stream_plan
+from stepscope.app.core.plan import read_features, stream_plan
 from stepscope.app.core.references import digest_reference
 from stepscope.app.core.run import Run, TaskText, analyze_run
 from stepscope.app.core.videos import Clip
@@ -200,14 +200,7 @@ def _begin_outputs(
 ) -> Generator[FrameOutput]:
     """Return the generator of the outputs; the run has a recording if its features fit into one."""
     question = live.question
-    num_frames = question.num_frames if question is not None else None
-    plan = StreamPlan(
-        clip=run.clip,
-        task=run.task,
-        config=run.config,
-        num_frames=num_frames,
-        max_duration_s=context.max_duration_s,
-    )
+    plan = context.plan_run(run, question.num_frames if question is not None else None)
     if live.branch is not None:
         assert live.recording is not None
         return live.recording.run(increments.show_text)

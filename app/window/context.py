@@ -129,6 +129,12 @@ class AppContext:
         find = self.copies.find_or_convert
         return find(clip.path, start_s=clip.start_s, duration_s=clip.duration_s) if clip.has_file else None
 
+    def plan_run(self, run: Run, num_frames: int | None = None) -> StreamPlan:
+        """Return the plan to stream the video of a run, or its first frames."""
+        return StreamPlan(
+            clip=run.clip, task=run.task, config=run.config, num_frames=num_frames, max_duration_s=self.max_duration_s
+        )
+
     def stream(self, plan: StreamPlan, on_damage: OnDamage = warn_damaged) -> Generator[FrameOutput]:
         """Execute a plan without a recording; see ``stream_plan``."""
         if self.remote is not None:

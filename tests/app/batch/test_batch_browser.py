@@ -201,7 +201,7 @@ def test_points_of_charts_filter_videos_and_set_thresholds(page: Page) -> None:
 def test_a_run_is_left_and_come_back_to_and_a_row_opens_the_player(page: Page, address: str, runs: Path) -> None:
     start(page, "first")
     page.locator(".wb-run[aria-current] .wb-name", has_text="first").wait_for()
-    assert page.locator("#new_run").is_hidden(), "its row is in view"
+    expect(page.locator("#new_run"), "its row is in view").to_be_hidden()
     page.goto("about:blank")
     show_batch(page, address)
     assert "1 of them failed" in wait_for(page, "Done: first, 4 videos")

@@ -8,7 +8,7 @@ import gradio as gr
 import pytest
 
 from stepscope.app.batch.runs.handlers import ShownRun
-from stepscope.app.controls.widgets import MODEL_QUEUE, READ_PLAYHEAD_JS
+from stepscope.app.controls.widgets import MODEL_QUEUE, call_script
 from stepscope.app.player import handlers, opening, reruns
 from stepscope.app.player.commands import COMMANDS, ThresholdRequest
 from stepscope.app.player.questions import ask_in_run
@@ -52,7 +52,7 @@ def test_no_event_writes_the_one_window_as_a_whole(page: gr.Blocks) -> None:
 
 
 def test_the_script_that_reads_the_playhead_sets_a_box_of_its_own(page: gr.Blocks) -> None:
-    events = [function for function in page.fns.values() if function.js == READ_PLAYHEAD_JS]
+    events = [function for function in page.fns.values() if function.js == call_script("addPlayhead")]
     assert [event.inputs[-1].get_config()["visible"] for event in events] == ["hidden"] * 3
 
 

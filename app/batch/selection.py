@@ -8,6 +8,7 @@ from collections.abc import Generator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from html import escape
+from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import gradio as gr
@@ -28,7 +29,7 @@ from stepscope.eval.metrics.definitions import NUM_FAILURES, ROOTS
 from stepscope.eval.metrics.failures import failure_score
 from stepscope.eval.metrics.matched_video import FAILURE_KINDS
 from stepscope.eval.reports.scoring import describe_scoring, score_run
-from stepscope.eval.reports.search import DIAGNOSED_TERM, TERM, Marks, search_folders
+from stepscope.eval.reports.search import DIAGNOSED_TERM, TERM, Marks
 from stepscope.eval.reports.table_files import Results, read_results
 
 MAX_NAME_CHARS: Final = 60
@@ -69,13 +70,8 @@ def find(batches: BatchContext, selection: Selection) -> Found:
     chosen = _choose_slices(batches, name, slices_named) if slices_named else None
     if not query:
         return Found(chosen)
-    if batches.is_blind and DIAGNOSED_TERM.search(query):
-        raise ValueError("reviews are blind here: a reason is shown after your verdict, and cannot be searched")
-    names = [name]
-    if selection.scope == ALL_RUNS:
-        others = batches.comparable_runs(name)
-        names += [other for other in others if (batches.folder(other) / "moments.csv").is_file()]  # the scored ones
-    moments = search_folders({one: batches.folder(one) for one in names}, query, marks=batches.marks())
+    others = batches.comparable_runs(name) if selection.scope == ALL_RUNS else []
+    moments = batches.search([name, *others], query)
     moments = moments if chosen is None else moments[moments["video_id"].isin(chosen)]
     return Found(frozenset(moments["video_id"]), moments)
 
@@ -147,20 +143,22 @@ def make_filter(batches: BatchContext, selection: Selection) -> VideoFilter:
 
 def read_slices(batches: BatchContext, name: str | None) -> Mapping[str, Sequence[str]]:
     """Return the slices of the split of a run, as ids of videos by name. Raises ``ValueError`` for a damaged file."""
-    split = batches.find_split(name)
-    return {} if split is None else slices.read_slices(slices.slices_path(batches.runs, split.path))
+    path = _slices_path(batches, name)
+    return {} if path is None else slices.read_slices(path)
 
 
 def save_slice(batches: BatchContext, selection: Selection, called: str | None) -> str:
     """Save the chosen videos as a slice of their split; return a status as HTML."""
     try:
         chosen = choose_videos(batches, selection)
-        (_, split, _), called = batches.choose_run(selection.run), " ".join((called or "").split())
+        path, called = _slices_path(batches, selection.run), " ".join((called or "").split())
+        if path is None:
+            raise ValueError("choose a run of a split that this page has")
         if not called.isprintable() or not 0 < len(called) <= MAX_NAME_CHARS or '"' in called:
             raise ValueError(f"give the slice a name of at most {MAX_NAME_CHARS} characters, without quotes")
         if not chosen:
             raise ValueError("search first: all videos are shown" if chosen is None else "no video is chosen")
-        slices.write_slice(slices.slices_path(batches.runs, split.path), called, sorted(chosen))
+        slices.write_slice(path, called, sorted(chosen))
     except (ValueError, OSError) as error:
         return render_note(as_sentence(error), is_problem=True)
     return render_note(f'{format_count(len(chosen), "video")} saved. The search slice:"{called}" finds them again.')
@@ -168,8 +166,9 @@ def save_slice(batches: BatchContext, selection: Selection, called: str | None) 
 
 def score_chosen(context: AppContext, batches: BatchContext, selection: Selection) -> Generator[str]:
     """Score the shown videos separately; yield the status, then the scores with their intervals, as HTML."""
+    name = selection.run
     try:
-        name, split, settings = batches.choose_run(selection.run)
+        split, settings = batches.need_split(name), batches.settings_of(name)
         chosen = choose_videos(batches, selection)
         entries = tuple(entry for entry in split.entries if chosen is None or entry.video_id in chosen)
         if not entries:
@@ -208,6 +207,11 @@ def _vocabulary_traits(batches: BatchContext, name: str | None) -> tuple[str, ..
         return () if split is None else read_vocabulary(split.path).traits
     except ValueError:  # the review panel of the player says so
         return ()
+
+
+def _slices_path(batches: BatchContext, name: str | None) -> Path | None:
+    split = batches.find_split(name)
+    return None if split is None else slices.slices_path(batches.runs, split.path)
 
 
 def make_slice_panel(context: AppContext, batches: BatchContext, *, selection: Selection) -> None:

@@ -126,8 +126,8 @@ export function timeOf(data, frame) {
   return frame < data.times.length ? data.times[frame] : (frame + data.num_dropped) / data.fps;
 }
 
-// An entry of a list of the run, with its frames moved: a number is a frame, a list begins with one, and an object names
-// them. Frames that the browser has dropped are negative.
+// An entry of a list of the run, with its frames moved: a number is a frame, a list begins with one, and an object
+// names them. Frames that the browser has dropped are negative.
 export function moveFrames(entry, by) {
   if (typeof entry === "number") return entry + by;
   if (Array.isArray(entry)) return [entry[0] + by, ...entry.slice(1)];

@@ -109,7 +109,8 @@ export class GrowingRun {
     const count = this.numFrames - LIVE_FRAMES;
     if (!this.data.is_live || this.data.named.length || count < LIVE_FRAMES / 4) return false;
     const series = Object.fromEntries(SERIES.map((name) => [name, this.series[name].drop(count)]));
-    this.data = dropFrames({ ...this.data, ...series }, count, this.lists); // a new object: nothing that was derived is kept
+    // a new object: nothing that was derived is kept
+    this.data = dropFrames({ ...this.data, ...series }, count, this.lists);
     return true;
   }
 

@@ -19,7 +19,7 @@ from stepscope.app.player.views import PlayerView
 from stepscope.app.templates import render, render_note
 from stepscope.app.window.context import AppContext, ReviewContext
 from stepscope.app.window.landing import Destination
-from stepscope.app.window.live_run import Cancellable, LiveRun
+from stepscope.app.window.live_run import Cancellable
 from stepscope.engine.errors import EngineError
 from stepscope.engine.io.files import strip_text
 from stepscope.eval.served.chat import ChatClient, Endpoint
@@ -66,11 +66,11 @@ def ask(
         handle.ended.set()
 
 
-def open_cited(context: AppContext, batches: BatchContext, live: LiveRun | None, event: gr.EventData) -> PlayerView:
+def open_cited(context: AppContext, batches: BatchContext, event: gr.EventData) -> PlayerView:
     """Show the moment of a link of an answer in the player."""
     run, video_id, time_s = (str(read_event(event, part) or "") for part in ("run", "video", "time"))
     there = Destination(at=float(time_s) if time_s.replace(".", "", 1).isdecimal() else 0.0)
-    return open_moment(context, batches, live, video_id, names=(run,), destination=there)
+    return open_moment(context, batches, video_id, names=(run,), destination=there)
 
 
 def make_ask_panel(

@@ -23,7 +23,6 @@ from stepscope.app.player.views import PlayerView
 from stepscope.app.style.colours import Theme
 from stepscope.app.window.context import AppContext
 from stepscope.app.window.landing import WORST, Destination
-from stepscope.app.window.live_run import LiveRun
 from stepscope.engine.plurals import format_count
 from stepscope.eval.annotations.corrections import TurnName
 from stepscope.eval.metrics.definitions import NUM_FAILURES, find_metric
@@ -181,7 +180,7 @@ def _draw_scores(compared: ComparedRuns, metric: str, theme: Theme) -> go.Figure
 
 
 def open_both(
-    context: AppContext, batches: BatchContext, live: LiveRun | None, compared: ComparedRuns | None, event: gr.EventData
+    context: AppContext, batches: BatchContext, compared: ComparedRuns | None, event: gr.EventData
 ) -> PlayerView:
     """Show the video of a row or a point in two runs at its worst moment, the run with more failures above."""
     video_id = opening.read_video(batches, compared.a if compared else None, event)
@@ -191,13 +190,12 @@ def open_both(
     scores_a, scores_b = video.scores
     is_b_worse = scores_b.get(NUM_FAILURES, 0) > scores_a.get(NUM_FAILURES, 0)
     names, is_b_above = compared[:2], is_b_worse and _is_scored_alike(batches, compared)
-    return opening.open_moment(context, batches, live, video_id, names=names, destination=WORST, is_b_above=is_b_above)
+    return opening.open_moment(context, batches, video_id, names=names, destination=WORST, is_b_above=is_b_above)
 
 
 def open_turn(
     context: AppContext,
     batches: BatchContext,
-    live: LiveRun | None,
     compared: ComparedRuns | None,
     event: gr.SelectData,
 ) -> PlayerView:
@@ -213,7 +211,6 @@ def open_turn(
     return opening.open_moment(
         context,
         batches,
-        live,
         video_id,
         names=names,
         destination=Destination(at=float(time_s), turn=turn, selects_failure=turn is None),

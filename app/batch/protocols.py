@@ -24,7 +24,6 @@ from stepscope.app.player.views import PlayerView, status_line
 from stepscope.app.templates import render
 from stepscope.app.window.context import AppContext
 from stepscope.app.window.landing import Destination
-from stepscope.app.window.live_run import LiveRun
 from stepscope.engine.io.files import write_csv
 from stepscope.engine.plurals import format_count
 from stepscope.eval.annotations.corrections import TurnName
@@ -180,7 +179,7 @@ def _list_turns(batches: BatchContext, shown: ShownProtocols) -> list[list[str |
 
 
 def open_turn(
-    context: AppContext, batches: BatchContext, live: LiveRun | None, shown: ShownProtocols | None, event: gr.SelectData
+    context: AppContext, batches: BatchContext, shown: ShownProtocols | None, event: gr.SelectData
 ) -> PlayerView:
     """Show a turn that counts differently in the player, its run above."""
     if shown is None:
@@ -192,7 +191,6 @@ def open_turn(
     return opening.open_moment(
         context,
         batches,
-        live,
         video_id,
         names=shown.runs,
         destination=Destination(at=float(time_s), turn=TurnName(role=role, time_s=float(time_s), text=text)),

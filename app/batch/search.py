@@ -19,7 +19,6 @@ from stepscope.app.player.views import PlayerView
 from stepscope.app.review_store.events import find_moment_event
 from stepscope.app.window.context import AppContext
 from stepscope.app.window.landing import WORST, Destination, ListPlace
-from stepscope.app.window.live_run import LiveRun
 from stepscope.engine.io.files import write_csv
 
 
@@ -62,9 +61,7 @@ def add_term(query: str | None, trait: str | None) -> tuple[str, None]:
     return f"{query or ''} {term if trait else ''}".strip(), None
 
 
-def open_hit(
-    context: AppContext, batches: BatchContext, live: LiveRun | None, hits: Hits | None, number: int
-) -> PlayerView:
+def open_hit(context: AppContext, batches: BatchContext, hits: Hits | None, number: int) -> PlayerView:
     """Show the moment at a place of the hits in the player."""
     if hits is None or not 0 <= number < len(hits.moments):
         words = "there is no search; type one in Batch" if hits is None else "there is no further moment"
@@ -74,14 +71,13 @@ def open_hit(
     place = ListPlace(of="search", number=number + 1, total=len(hits.moments), query=hits.query)
     event = find_moment_event(batches.find_sample(run, video_id), hit)
     there = Destination(at=float(hit.time_s), event=None if event is None else event.key, place=place)
-    view = opening.open_moment(context, batches, live, video_id, names=(run,), destination=there)
+    view = opening.open_moment(context, batches, video_id, names=(run,), destination=there)
     return PlayerView(view, at=number, listed=hits) if view != PlayerView() else view
 
 
 def open_row(
     context: AppContext,
     batches: BatchContext,
-    live: LiveRun | None,
     name: str | None,
     hits: Hits | None,
     event: gr.EventData,
@@ -89,9 +85,9 @@ def open_row(
     """Show the clicked moment of a search in the player, or a video without one at its worst moment."""
     number = widgets.read_event(event, "number")
     if isinstance(number, int):
-        return open_hit(context, batches, live, hits, number)
+        return open_hit(context, batches, hits, number)
     video_id, run = str(widgets.read_event(event, "point")), str(widgets.read_event(event, "run") or name)
-    return opening.open_moment(context, batches, live, video_id, names=(run,), destination=WORST)
+    return opening.open_moment(context, batches, video_id, names=(run,), destination=WORST)
 
 
 def write_hits(folder: Path, batches: BatchContext, selection: Selection) -> Path:
@@ -153,10 +149,10 @@ def wire_search(
     listed, at = gr.State(None), gr.State(0)
     opened = {**vars(in_player.view), "at": at, "listed": listed}
 
-    def go_on(live: Any, listed: Any, at: int, step: Step) -> PlayerView:
-        return open_hit(context, batches, live, listed, at + step.by)
+    def go_on(listed: Any, at: int, step: Step) -> PlayerView:
+        return open_hit(context, batches, listed, at + step.by)
 
     row = partial(open_row, context, batches)
-    widgets.wire(videos.open, row, [in_player.live, selection.run, hits], opened, **in_player.ends)
-    in_player.answer("step_search", go_on, [in_player.live, listed, at], opened, **in_player.steps)
+    widgets.wire(videos.open, row, [selection.run, hits], opened, **in_player.ends)
+    in_player.answer("step_search", go_on, [listed, at], opened, **in_player.steps)
     return [*(event.then for event in (*found, added)), boxes.query.submit, boxes.scope.input]

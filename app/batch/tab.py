@@ -135,7 +135,7 @@ def make_batch_tab(
     in_player.answer("show_run", partial(handlers.pick, batches), selection, view)
     _wire_runs(batches, form, selection, view, here=here, elsewhere=elsewhere)
     step = partial(handlers.step_video, context, batches)
-    in_player.answer("step_videos", step, [in_player.live, selection], in_player.view, **in_player.steps)
+    in_player.answer("step_videos", step, [in_player.view.window, selection], in_player.view, **in_player.steps)
     in_player.wire(charts["videos"].pick, partial(open_video, context, batches), runs)
     kinds = {"failure": charts["failures"], "class": charts["roots"]}
     of_search: dict[str, Any] = {"videos": videos, "hits": hits, "kinds": kinds, "in_player": in_player}

@@ -17,7 +17,7 @@ from stepscope.app.controls.widgets import UPDATE_INTERVAL_S, Pace, Updates
 from stepscope.app.core.pictures import ENDINGS
 from stepscope.app.formatting import as_sentence
 from stepscope.app.window.context import AppContext
-from stepscope.app.window.live_run import LiveRun
+from stepscope.app.window.live_run import Window
 from stepscope.engine.chat.service import iterate_in_thread
 from stepscope.engine.chat.worker import ChatPrompt
 from stepscope.engine.errors import EngineError
@@ -28,11 +28,11 @@ NO_QUESTION: Final = "Type a question."
 WAITING: Final = "Waiting for the model."
 
 
-def queue_question(window: ChatWindow | None, live: LiveRun | None, text: str | None, playhead: str | None) -> Updates:
+def queue_question(window: ChatWindow | None, shown: Window, text: str | None, playhead: str | None) -> Updates:
     """Show a question about the displayed run at once; ``answer`` answers it when the model is free."""
     frame = int(playhead) if playhead and playhead.isdecimal() and len(playhead) < 10 else 0
-    new = NewQuestion(text=strip_text(text or ""), time_s=_time_of(live, frame))
-    return _queue(_window_of(window, live), new, emptied="")
+    new = NewQuestion(text=strip_text(text or ""), time_s=_time_of(shown, frame))
+    return _queue(_window_of(window, shown), new, emptied="")
 
 
 def queue_message(window: ChatWindow | None, typed: Mapping[str, Any] | None) -> Updates:
@@ -149,14 +149,13 @@ async def _answer(
                 yield view
 
 
-def _time_of(live: LiveRun | None, frame: int) -> float:
-    outputs = live.run.outputs if live is not None and live.run is not None else ()
+def _time_of(shown: Window, frame: int) -> float:
+    outputs = shown.run.outputs if shown.run is not None else ()
     return outputs[min(frame, len(outputs) - 1)].time_s if outputs else 0.0
 
 
-def _window_of(window: ChatWindow | None, live: LiveRun | None) -> ChatWindow:
-    run = live.run if live is not None else None
-    video_id = run.clip.video_id if run is not None else ""
+def _window_of(window: ChatWindow | None, shown: Window) -> ChatWindow:
+    video_id = shown.run.clip.video_id if shown.run is not None else ""
     if window is None or (window.video_id != video_id and not window.is_waiting):
         return ChatWindow(video_id=video_id)
     return window

@@ -276,7 +276,7 @@ def _watch_uploads(page: gr.Blocks, context: AppContext, batches: BatchContext) 
 def _prepare_opening(context: AppContext) -> None:
     """Open the first video once in the background: decoder and text encoder are slow at their first use."""
     first = context.opening_clip
-    opening = Thread(target=show_bundled, args=(context, None, first), daemon=True)
+    opening = Thread(target=show_bundled, args=(context, first), daemon=True)
     opening.start()
 
 

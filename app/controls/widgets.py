@@ -6,7 +6,7 @@ one with their values, a *form*, and returns ``Updates`` by the same names (``wi
 
 import math
 import time
-from collections.abc import AsyncGenerator, Callable, Generator, Iterable, Iterator, Mapping
+from collections.abc import AsyncGenerator, Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, fields, is_dataclass
 from functools import cache
@@ -22,6 +22,7 @@ import gradio as gr
 from pydantic import TypeAdapter, ValidationError
 
 from stepscope.app.formatting import as_sentence
+from stepscope.app.window.live_run import Window
 from stepscope.engine.errors import EngineError
 from stepscope.engine.io.files import replace_surrogates_in
 
@@ -92,10 +93,13 @@ def wire(event: Callable[..., Any], handler: Callable[..., Any], inputs: Any, co
 
     ``inputs`` is a component, a record of components, or a list of both. The handler gets one argument for each: the
     value, or the record of values. Requests, event data and ``Arguments`` of an event, by their annotations, are at
-    their place among them.
+    their place among them. If the state of the ``Window`` is one of the components, updates may name its fields.
     """
     slots = [*inputs] if isinstance(inputs, list) else [] if inputs is None else [inputs]
-    listed, outputs = list_components(tuple(slots)), list_components(components)
+    outputs = list_components(components)
+    windows = [one for one in outputs if isinstance(one, gr.State) and isinstance(one.value, Window)]
+    outputs = [one for one in outputs if one not in windows]
+    listed = [*windows, *list_components(tuple(slots))]  # a script may set the last input (READ_PLAYHEAD_JS)
     asked = dict[int, type[Arguments]]()
     for place, parameter in enumerate(signature(handler).parameters.values()):
         if isinstance(hint := parameter.annotation, type) and issubclass(hint, gr.Request | gr.EventData | Arguments):
@@ -103,27 +107,30 @@ def wire(event: Callable[..., Any], handler: Callable[..., Any], inputs: Any, co
                 asked[place], hint = hint, gr.EventData
             slots.insert(place, parameter.replace(kind=_POSITIONAL, annotation=hint))
 
-    def call(values: Iterable[Any]) -> Any:
-        rest = iter(values)
+    def call(values: Sequence[Any]) -> Any:
+        rest = iter(values[len(windows) :])
         read = [read_record(slot, rest) for slot in slots]
         for place, kind in asked.items():
             read[place] = read_arguments(kind, read[place])
         return handler(*read)
 
-    def convert(updates: Any) -> dict[Any, Any]:
+    def convert(updates: Any, *values: Any) -> dict[Any, Any]:
+        if windows:
+            values[0].take(vars(updates))
         named = by_component(components, updates)
         return named if named or not outputs else gr.skip()  # Gradio takes an empty one for a value
 
     def handle(*values: Any) -> dict[Any, Any]:
-        return convert(call(values))
+        return convert(call(values), *values)
 
     def handle_all(*values: Any) -> Iterator[dict[Any, Any]]:
-        yield from map(convert, call(values))
+        for updates in call(values):
+            yield convert(updates, *values)
 
     async def handle_async(*values: Any) -> AsyncGenerator[dict[Any, Any]]:
         async with aclosing(call(values)) as views:
             async for updates in views:
-                yield convert(updates)
+                yield convert(updates, *values)
 
     chosen: Any = handle
     if isgeneratorfunction(handler):
@@ -131,7 +138,7 @@ def wire(event: Callable[..., Any], handler: Callable[..., Any], inputs: Any, co
     elif isasyncgenfunction(handler):
         chosen = handle_async
     # Gradio finds requests and event data by the place and the annotation of their parameter
-    parts = [one for slot in slots for one in list_components(slot)]
+    parts = [*windows, *(one for slot in slots for one in list_components(slot))]
     marks = [one if isinstance(one, Parameter) else Parameter(f"_{at}", _POSITIONAL) for at, one in enumerate(parts)]
     chosen.__signature__ = Signature(marks)
     chosen.__annotations__ = {mark.name: mark.annotation for mark in marks if mark.annotation is not mark.empty}

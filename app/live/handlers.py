@@ -24,7 +24,6 @@ from stepscope.app.server.identity import current_user
 from stepscope.app.templates import render
 from stepscope.app.window.context import AppContext
 from stepscope.app.window.landing import START
-from stepscope.app.window.live_run import LiveRun
 from stepscope.engine.config import StreamConfig, read_threshold
 from stepscope.engine.control.task import Task
 from stepscope.engine.dialogue import parse_steps
@@ -287,12 +286,10 @@ def ask(window: LiveWindow | None, question: str) -> Updates:
     return Updates(show_message("Asked; the answer comes at the next frame."), question="")
 
 
-def open_recording(
-    context: AppContext, batches: BatchContext, live: LiveRun | None, window: LiveWindow | None
-) -> PlayerView:
+def open_recording(context: AppContext, batches: BatchContext, window: LiveWindow | None) -> PlayerView:
     """Show the recorded session in the player, with the way to a reference of its own."""
     name = window.run_name if window is not None else ""
-    view = open_moment(context, batches, live, name, names=(name,), destination=START)
+    view = open_moment(context, batches, name, names=(name,), destination=START)
     if not isinstance(view.clip, Clip):
         return view  # it could not be opened
     return PlayerView(view, status=status_line(f"{name}, {format_clock(view.clip.duration_s)}. {COPIED}"))

@@ -13,7 +13,7 @@ from stepscope.app.chat.window import ChatWindow
 from stepscope.app.controls.widgets import AT_ONCE, READ_PLAYHEAD_JS, make_status_line, wire
 from stepscope.app.player.component import patch_player
 from stepscope.app.window.context import AppContext
-from stepscope.app.window.live_run import LiveRun
+from stepscope.app.window.live_run import Window
 from stepscope.engine.dialogue import format_user_turn
 from stepscope.engine.io.files import replace_surrogates
 from stepscope.engine.records import UserTurn
@@ -39,8 +39,8 @@ class AskPanel(NamedTuple):
     """The button that asks in the run (``app.player.questions``)."""
 
 
-def make_ask_panel(context: AppContext, *, live: Any, video: Any, player: Any, user_turns: Any) -> AskPanel:
-    """Make the panel for the run in the state ``live``; a new video in ``video`` begins a new conversation.
+def make_ask_panel(context: AppContext, *, shown: Any, video: Any, player: Any, user_turns: Any) -> AskPanel:
+    """Make the panel for the run in ``shown``, the state of the ``Window``; a new ``video`` begins a new conversation.
 
     The ``player`` gets turns for the reference.
 
@@ -76,34 +76,34 @@ def make_ask_panel(context: AppContext, *, live: Any, video: Any, player: Any, u
             }
             to_run = gr.Button("Question → next run", size="sm", min_width=80, elem_id="promote_run")
     view = AskView(window, chat, branch, question, status, stop, regenerate, promote)
-    queue = [window, live, question, playhead]
+    queue = [window, shown, question, playhead]
     starts = [
         wire(event, handlers.queue_question, queue, view, js=READ_PLAYHEAD_JS, **AT_ONCE)
         for event in (ask.click, question.submit)
     ]
     clips = EncodedClips()
 
-    def build(live: Any) -> Any:
-        return partial(run_prompt, context, clips, live=live)
+    def build(shown: Window) -> Any:
+        return partial(run_prompt, context, clips, live=shown.live)
 
-    answers = wire_answers(context, view, starts, threads=clips.threads, build=build, inputs=[live])
+    answers = wire_answers(context, view, starts, threads=clips.threads, build=build, inputs=[shown])
     wire_clearing(view, [clear.click, chat.clear, video.change], answers)
     for kind, button in buttons.items():
-        button.click(partial(_send_turn, kind), [window, live], player, **AT_ONCE)
-    to_run.click(add_user_turn, [window, live, user_turns], [user_turns, status], **AT_ONCE)
+        button.click(partial(_send_turn, kind), [window, shown], player, **AT_ONCE)
+    to_run.click(add_user_turn, [window, shown, user_turns], [user_turns, status], **AT_ONCE)
     return AskPanel(question, in_run)
 
 
-def _send_turn(kind: str, window: ChatWindow | None, live: LiveRun | None) -> Any:
-    return patch_player(turn=propose_turn(kind, window, live))
+def _send_turn(kind: str, window: ChatWindow | None, shown: Window) -> Any:
+    return patch_player(turn=propose_turn(kind, window, shown))
 
 
-def propose_turn(kind: str, window: ChatWindow | None, live: LiveRun | None) -> dict[str, Any] | None:
+def propose_turn(kind: str, window: ChatWindow | None, shown: Window) -> dict[str, Any] | None:
     """Return the last question or answer for the player's form of a turn of the reference; None without one.
 
     ``kind`` is ``QUESTION``, ``ANSWER`` or ``CORRECTION``.
     """
-    time_s = _find_time(window, live)
+    time_s = _find_time(window, shown)
     if window is None or time_s is None:
         return None
     turn = window.answered[-1]
@@ -111,9 +111,9 @@ def propose_turn(kind: str, window: ChatWindow | None, live: LiveRun | None) -> 
     return {"as": kind, "text": " ".join((text or "").split()), "time_s": time_s}
 
 
-def add_user_turn(window: ChatWindow | None, live: LiveRun | None, typed: str | None) -> tuple[str, str]:
+def add_user_turn(window: ChatWindow | None, shown: Window, typed: str | None) -> tuple[str, str]:
     """Add the last question to the user turns of the next run; return them and a status."""
-    time_s, lines = _find_time(window, live), replace_surrogates(typed or "").splitlines()
+    time_s, lines = _find_time(window, shown), replace_surrogates(typed or "").splitlines()
     if window is None or time_s is None:
         return "\n".join(lines), "Ask a question first."
     line = format_user_turn(UserTurn(time_s=time_s, text=" ".join(window.answered[-1].question.split())))
@@ -122,8 +122,8 @@ def add_user_turn(window: ChatWindow | None, live: LiveRun | None, typed: str | 
     return "\n".join([*filter(str.strip, lines), line]), "Added to User turns, left: Run streams the video with it."
 
 
-def _find_time(window: ChatWindow | None, live: LiveRun | None) -> float | None:
-    run = live.run if live is not None else None
+def _find_time(window: ChatWindow | None, shown: Window) -> float | None:
+    run = shown.run
     if window is None or not window.answered or run is None or not run.outputs:
         return None
     return window.time_s

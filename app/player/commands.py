@@ -174,18 +174,13 @@ class InPlayer:
     """Arguments of events that exchange the video, such as the events to cancel."""
 
     @property
-    def live(self) -> Any:
-        """The state of the run in the player."""
-        return self.view.live
-
-    @property
     def steps(self) -> dict[str, Any]:
         """Arguments of events that go on in a list: a key that is pressed while a moment opens counts after it."""
         return {**self.ends, "trigger_mode": "always_last"}
 
     def wire(self, event: Callable[..., Any], handler: Callable[..., PlayerView], *inputs: Any) -> Any:
-        """Register a handler that takes the run in the player, then the values of ``inputs``; return the event."""
-        return wire(event, handler, [self.live, *inputs], self.view, **self.ends)
+        """Register a handler that takes the values of ``inputs``; return the event."""
+        return wire(event, handler, list(inputs), self.view, **self.ends)
 
     def answer(self, name: str, handler: Callable[..., Any], inputs: Any, outputs: Any, **options: Any) -> Any:
         """Register what answers an event of the player's script; return the event."""

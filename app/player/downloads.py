@@ -24,7 +24,7 @@ from stepscope.app.figures.render import write_figure
 from stepscope.app.player.commands import FigureRequest, FileRequest
 from stepscope.app.player.streaming import read_corrected
 from stepscope.app.window.context import AppContext, ReviewContext
-from stepscope.app.window.live_run import LiveRun
+from stepscope.app.window.live_run import Window
 from stepscope.eval.matching.turns import Encode
 from stepscope.eval.metrics.score import score_counts
 from stepscope.eval.reports.charts import build_chart_data, chart_signals
@@ -32,19 +32,9 @@ from stepscope.eval.reports.table_files import Results
 from stepscope.eval.runs.folder import read_signal_specs
 
 
-def find_run(live: LiveRun | None) -> Run:
-    """Return the displayed run. Raises ``ValueError`` if there is none, or it is still streaming."""
-    run = live.run if live else None
-    if live and live.increments:
-        raise ValueError("the run is still streaming; wait until it ends, or press Stop")
-    if run is None or not run.outputs:
-        raise ValueError("there is no run to export; press Run, or open a run from the batch tab")
-    return run
-
-
-def export_run(live: LiveRun | None, asked: FileRequest) -> Generator[Any]:
+def export_run(window: Window, asked: FileRequest) -> Generator[Any]:
     """Yield the path of an exported file of the displayed run; see ``send_file``."""
-    yield from send_file(lambda folder: write_run_file(folder, find_run(live), asked.content))
+    yield from send_file(lambda folder: write_run_file(folder, window.find_finished("export")[1], asked.content))
 
 
 TIMELINE: Final = "timeline"
@@ -58,12 +48,12 @@ VIDEO_CHARTS: Final = {TIMELINE: "Timeline", **{name: one.title for name, one in
 
 
 def export_figure(
-    context: AppContext, reviews: ReviewContext, live: LiveRun | None, asked: FigureRequest, request: gr.Request
+    context: AppContext, reviews: ReviewContext, window: Window, asked: FigureRequest, request: gr.Request
 ) -> Generator[Any]:
     """Yield the path of a figure of ``VIDEO_CHARTS``; see ``send_file``."""
 
     def write(folder: Path) -> Path:
-        run = find_run(live)
+        _, run = window.find_finished("export")
         file_format = read_format(Path(), asked.format)
         chart = asked.chart or TIMELINE
         if chart not in VIDEO_CHARTS:

@@ -27,7 +27,7 @@ from stepscope.app.player.views import show_run
 from stepscope.app.server.identity import current_user
 from stepscope.app.templates import render, render_note
 from stepscope.app.window.context import AppContext
-from stepscope.app.window.live_run import Cancellable, LiveRun
+from stepscope.app.window.live_run import Cancellable, Window
 from stepscope.app.window.reasons import explain_unrepeatable
 from stepscope.engine.errors import EngineError
 from stepscope.engine.io.files import atomic_write, read_text
@@ -62,8 +62,8 @@ class ExplainForm(NamedTuple):
     own: Any
 
 
-def make_explain_panel(context: AppContext, batches: BatchContext, live: Any, view: Mapping[str, Any]) -> None:
-    """Lay out and wire the panel below the run in the state ``live``, whose components are ``view``."""
+def make_explain_panel(context: AppContext, batches: BatchContext, window: Any, view: Mapping[str, Any]) -> None:
+    """Lay out and wire the panel below the run of ``window``, whose components are ``view``."""
     with gr.Accordion("Explain the failures of this run", open=False, elem_id="explain") as panel:
         with gr.Row():
             scope = gr.Radio([VIDEO, RUN], value=VIDEO, label="Explain", elem_id="explain_scope")
@@ -81,16 +81,16 @@ def make_explain_panel(context: AppContext, batches: BatchContext, live: Any, vi
     form = ExplainForm(scope=scope, max_cost=max_cost, own=own)
     buttons = WorkButtons(start=start, cancel=cancel, progress=progress)
     for event in (panel.expand, scope.change, max_cost.change, own.blur):
-        wire(event, partial(show_cost, context, batches), [live, form], {"own": own, "progress": progress}, **LATEST)
+        wire(event, partial(show_cost, context, batches), [window, form], {"own": own, "progress": progress}, **LATEST)
     run = partial(explain_run, context, batches)
     outputs = {**view, **buttons._asdict()}  # with the progress of the panel, not that of a run
-    wire_work(buttons, run, [gr.State(None), live, form], outputs, cancelled=CANCELLED, **MODEL_QUEUE)
+    wire_work(buttons, run, [gr.State(None), window, form], outputs, cancelled=CANCELLED, **MODEL_QUEUE)
 
 
-def show_cost(context: AppContext, batches: BatchContext, live: LiveRun | None, form: ExplainForm) -> Updates:
+def show_cost(context: AppContext, batches: BatchContext, window: Window, form: ExplainForm) -> Updates:
     """Show what the diagnosis will cost, or why there can be none, and the experiments that its run folder has."""
     try:
-        run = _find_run(context, live)
+        run = _find_run(context, window)
         name = _name_kept(run)
         if not (batches.runs / name).exists():
             kept = f"At most {float(form.max_cost or 0):g} runs; the run is kept in Batch for it, as {name}."
@@ -98,19 +98,19 @@ def show_cost(context: AppContext, batches: BatchContext, live: LiveRun | None, 
         form = _with_kept_experiments(batches, name, form)
         plan = _plan(batches, run, name, form)
     except (EngineError, ValueError, OSError) as error:
-        return Updates(progress=render_note(_name_run(error, batches, live), is_problem=True))
+        return Updates(progress=render_note(_name_run(error, batches, window), is_problem=True))
     words = f"{format_count(len(plan.samples), 'video')}, {plan.describe_cost()}."
     words += f" Left out: {left_out}." if (left_out := plan.describe_left_out("a cost of")) else ""
     return Updates(progress=render_note(words), own=form.own)
 
 
 def explain_run(
-    context: AppContext, batches: BatchContext, handle: Cancellable, live: LiveRun | None, form: ExplainForm
+    context: AppContext, batches: BatchContext, handle: Cancellable, window: Window, form: ExplainForm
 ) -> Generator[Updates]:
     """Diagnose the displayed run, yield the progress, and show its reasons. Finished videos are kept when cancelled."""
     handle.is_started, pace = True, Pace(UPDATE_INTERVAL_S)
     try:
-        run = _find_run(context, live)
+        run = _find_run(context, window)
         name = _name_kept(run)
         _keep(batches, run, name)
         form = _with_kept_experiments(batches, name, form)
@@ -134,24 +134,22 @@ def explain_run(
             yield show_ended(CANCELLED)
             return
         ended = Updates(show_ended(""), progress=render("effects", found=read_diagnosis(folder, plan), failed=failed))
-        yield Updates(ended, **_show_again(context, batches, live, run, name=name))
+        yield Updates(ended, **_show_again(context, batches, window, run, name=name))
     except (EngineError, ValueError, OSError) as error:
-        yield show_ended(_name_run(error, batches, live), is_problem=True)
+        yield show_ended(_name_run(error, batches, window), is_problem=True)
     finally:
         handle.ended.set()
 
 
-def _name_run(error: Exception, batches: BatchContext, live: LiveRun | None) -> str:
+def _name_run(error: Exception, batches: BatchContext, window: Window) -> str:
     """Return an error as a sentence that shows no folder of the server."""
-    folder = batches.folder(_name_kept(live.run) if live is not None and live.run is not None else "")
+    folder = batches.folder(_name_kept(window.run) if window.run is not None else "")
     return as_sentence(name_files(str(error), [folder / DIAGNOSIS_FILE, folder]))
 
 
-def _find_run(context: AppContext, live: LiveRun | None) -> Run:
+def _find_run(context: AppContext, window: Window) -> Run:
     """Return the displayed run. Raises ``ValueError`` if it cannot be explained."""
-    run = live.run if live is not None and live.ended.is_set() else None
-    if run is None or not run.outputs:
-        raise ValueError("there is no finished run to explain; press Run and wait until it ends")
+    _, run = window.find_finished("explain")
     if run.branch is not None:
         raise ValueError("a what-if is not explained; show the run itself")
     if run.reference is None:
@@ -225,11 +223,10 @@ def _plan(batches: BatchContext, run: Run, name: str, form: ExplainForm) -> Plan
     )
 
 
-def _show_again(
-    context: AppContext, batches: BatchContext, live: LiveRun | None, run: Run, *, name: str
-) -> dict[str, Any]:
+def _show_again(context: AppContext, batches: BatchContext, window: Window, run: Run, *, name: str) -> dict[str, Any]:
     """Return the run with the reasons in its folder ``name``, unless the window shows another one by now."""
-    if live is None or live.is_cancelled or live.run is not run:
+    live = window.live
+    if live is None or live.run is not run:
         return {}
     again = read_saved(context, batches, name, run.clip.video_id)
     live.run = replace(again, letter=run.letter)

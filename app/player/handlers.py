@@ -1,7 +1,7 @@
 """Event handlers of the player: functions from component values to component updates.
 
 Each handler returns a view. Problems with a video or input are shown
-in the status line. Each window has its own ``LiveRun``, and nothing is global, so that windows do not interfere.
+in the status line. Each window has its own ``Window``, and nothing is global, so that windows do not interfere.
 """
 
 from dataclasses import replace
@@ -17,26 +17,25 @@ from stepscope.app.player.opening import cancel_run, enable_run, show_running_bu
 from stepscope.app.player.views import PlayerView, show_nothing, show_run, show_status, task_boxes
 from stepscope.app.window.context import AppContext
 from stepscope.app.window.landing import FIRST_FROM_START
-from stepscope.app.window.live_run import LiveRun
+from stepscope.app.window.live_run import LiveRun, Window
 from stepscope.engine.config import read_threshold
 from stepscope.engine.control.task import Task
 
 
-def set_reference(
-    context: AppContext, live: LiveRun | None, clip: Clip | None, reference: str | None, *boxes: str | None
-) -> PlayerView:
+def set_reference(context: AppContext, window: Window, reference: str | None, *boxes: str | None) -> PlayerView:
     """Set or remove the reference of the displayed upload.
 
     ``boxes`` are goal, steps and user turns: a typed one stays where the reference has none. An unusable file changes
     nothing but the status line.
     """
+    clip = window.clip
     if clip is None or not clip.content_digest:
         return PlayerView()  # another video was opened
     if reference is None:
         clip = replace(clip, sample=None)
         context.recent.keep_clip(clip)
         status = f"{clip.name}, {format_clock(clip.duration_s)}, without a reference."
-        return _with_run(context, live, PlayerView(clip=clip), clip, status)
+        return _with_run(context, window, PlayerView(clip=clip), clip, status)
     path, last = Path(reference), task_boxes(clip.sample or Task())
     typed = {name: box for (name, own), box in zip(last.items(), boxes, strict=False) if box and box != own}
     try:
@@ -49,15 +48,15 @@ def set_reference(
     context.recent.keep_clip(clip)
     filled = {name: text for name, text in given.items() if text or name not in typed}
     view = PlayerView(clip=clip, **filled)
-    return _with_run(context, live, view, clip, status, is_problem=is_mismatch)
+    return _with_run(context, window, view, clip, status, is_problem=is_mismatch)
 
 
 def _with_run(
-    context: AppContext, live: LiveRun | None, view: PlayerView, clip: Clip, status: str, *, is_problem: bool = False
+    context: AppContext, window: Window, view: PlayerView, clip: Clip, status: str, *, is_problem: bool = False
 ) -> PlayerView:
     """Show an upload whose reference was exchanged, with the outputs of its run so far, scored if they can be."""
-    buttons = cancel_run(live)
-    run = live.run if live is not None else None
+    stop_run(window)  # then it has the outputs so far
+    live, run, buttons = window.live, window.run, cancel_run()
     if run is None or not run.outputs or run.clip.video_id != clip.video_id:
         return PlayerView(view, buttons, show_nothing(status, clip=clip, is_problem=is_problem))
     sample = clip.sample
@@ -77,8 +76,7 @@ def _with_run(
 
 def queue_run(
     context: AppContext,
-    live: LiveRun | None,
-    clip: Clip | None,
+    window: Window,
     goal: str,
     steps: str,
     user_turns: str,
@@ -90,6 +88,7 @@ def queue_run(
 
     The display stays until the run has output. An invalid input is refused and cancels nothing.
     """
+    clip = window.clip
     try:
         if clip is None:
             raise ValueError("there is no video; choose a bundled one or upload one, then press Run")
@@ -104,38 +103,37 @@ def queue_run(
         read_strategy(strategy, context.config.context_strategy)
     except ValueError as error:
         return show_status(as_sentence(error), is_problem=True)
-    if live is not None:
-        live.is_cancelled = True
     return PlayerView(show_status(context.model_use.describe_wait()), show_running_buttons(LiveRun()))
 
 
-def stop_run(live: LiveRun | None) -> None:
+def stop_run(window: Window) -> None:
     """Cancel a run and wait for its end, so that no update of it arrives after that of ``show_stopped``."""
-    if live is not None:
-        live.stop()
+    if window.live is not None:
+        window.live.stop()
 
 
-def show_stopped(context: AppContext, live: LiveRun | None) -> PlayerView:
+def show_stopped(context: AppContext, window: Window) -> PlayerView:
     """Show the outputs of a cancelled run so far.
 
     It remains the window's run and can be re-run: thresholds that are requested meanwhile apply to it.
     """
-    buttons = cancel_run(live)
+    stop_run(window)
+    live = window.live
     if live is None or live.run is None or not live.run.outputs:
-        return PlayerView(show_nothing("Stopped before the first frame."), buttons)
+        return PlayerView(show_nothing("Stopped before the first frame."), cancel_run())
     run = live.run
     context.recent.keep_run(run)
     context.recordings.keep(live)
     live.is_cancelled = not live.ended.is_set()
     status = f"Stopped at {format_clock(run.reached_s)} of {format_clock(run.clip.duration_s)}."
-    view = PlayerView(show_run(run, status, encode=context.encode, other=live.other), buttons, live=live)
+    view = PlayerView(show_run(run, status, encode=context.encode, other=live.other), enable_run())
     if live.requested not in (None, run.thresholds):
         view.rerun = make_ticket()
     return view
 
 
-def finish_run(live: LiveRun | None) -> PlayerView:
+def finish_run(window: Window) -> PlayerView:
     """Enable Run after a run has ended, unless the next run has started; the ended run can be re-run."""
-    if live is None or not live.ended.is_set():
+    if window.live is None or not window.live.ended.is_set():
         return PlayerView()
     return enable_run()

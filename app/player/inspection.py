@@ -13,7 +13,7 @@ from stepscope.app.formatting import as_sentence
 from stepscope.app.player.branches import make_recording
 from stepscope.app.player.commands import FrameRequest
 from stepscope.app.window.context import AppContext
-from stepscope.app.window.live_run import LiveRun
+from stepscope.app.window.live_run import LiveRun, Window
 from stepscope.app.window.reasons import pack_evidence
 from stepscope.engine.errors import EngineError
 from stepscope.engine.inspection import FrameInspection
@@ -28,14 +28,15 @@ from stepscope.eval.diagnosis.evidence import keep_evidence
 _FORGOTTEN: Final = "the context of this branch is no longer kept; press Run from here again in What if"
 
 
-def inspect_run(context: AppContext, live: LiveRun | None, asked: FrameRequest) -> dict[str, Any]:
+def inspect_run(context: AppContext, window: Window, asked: FrameRequest) -> dict[str, Any]:
     """Return the inspection of a frame as JSON values, or the reason of a failure.
 
     The fields are ``run``, ``frame``, and either ``error`` or the fields of ``pack_inspection``.
     """
-    key = _name_answer(live, asked.frame)
+    frame = asked.frame
+    key = _name_answer(window, frame)
     try:
-        live, run, frame = _find_frame(live, asked.frame)
+        live, run = _find_frame(window, frame)
         if live.recording is not None and tuple(live.recording.outputs) == run.outputs:
             found = live.recording.inspect(frame)
         elif run.model_digest != context.checkpoint.digest:
@@ -51,16 +52,17 @@ def inspect_run(context: AppContext, live: LiveRun | None, asked: FrameRequest) 
 
 
 def explain_frame(
-    context: AppContext, batches: BatchContext, live: LiveRun | None, asked: FrameRequest
+    context: AppContext, batches: BatchContext, window: Window, asked: FrameRequest
 ) -> Generator[dict[str, Any]]:
     """Yield the evidence of the run as JSON values, with that for the decision at a frame, or an error.
 
     The first lacks texts, patches and earlier frames, and ``is_whole``. The whole is kept with the run, and of a run in
     a folder also in ``VIDEO.evidence.json``.
     """
-    key = _name_answer(live, asked.frame)
+    frame = asked.frame
+    key = _name_answer(window, frame)
     try:
-        live, run, frame = _find_frame(live, asked.frame)
+        live, run = _find_frame(window, frame)
         recording = _find_recording(context, live, run)
         if not is_same(recording.outputs[frame], run.outputs[frame]):
             raise ValueError("the model decides otherwise here than in this run; run it again on this device")
@@ -80,17 +82,16 @@ def explain_frame(
         yield {**key, "error": as_sentence(error)}
 
 
-def _name_answer(live: LiveRun | None, frame: int) -> dict[str, Any]:
+def _name_answer(window: Window, frame: int) -> dict[str, Any]:
     """Return the run and the frame that an answer is about."""
-    return {"run": live.run.digest if live is not None and live.run is not None else "", "frame": frame}
+    return {"run": window.run.digest if window.run is not None else "", "frame": frame}
 
 
-def _find_frame(live: LiveRun | None, frame: int) -> tuple[LiveRun, Run, int]:
-    if live is None or live.run is None or not live.run.outputs or live.increments is not None:
-        raise ValueError("there is no finished run to inspect; press Run and wait until it ends")
-    if not 0 <= frame < len(live.run.outputs):
-        raise ValueError(f"there is no such frame; the run has {format_count(len(live.run.outputs), 'frame')}")
-    return live, live.run, frame
+def _find_frame(window: Window, frame: int) -> tuple[LiveRun, Run]:
+    live, run = window.find_finished("inspect")
+    if not 0 <= frame < len(run.outputs):
+        raise ValueError(f"there is no such frame; the run has {format_count(len(run.outputs), 'frame')}")
+    return live, run
 
 
 def _find_recording(context: AppContext, live: LiveRun, run: Run) -> Recording:

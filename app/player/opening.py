@@ -35,29 +35,29 @@ CHOOSE = "Choose a bundled video or upload one."
 NO_VIDEO: Final = " Its split names no video: the timeline plays on its own clock."
 
 
-def show_bundled(context: AppContext, live: LiveRun | None, clip: Clip | None) -> PlayerView:
+def show_bundled(context: AppContext, clip: Clip | None) -> PlayerView:
     """Show a bundled video and its task, with its saved run if there is one, whose thresholds the sliders get."""
     if clip is None:
-        return _without_clip(live, context.bundled_videos.notice or CHOOSE)
+        return _without_clip(context.bundled_videos.notice or CHOOSE)
     try:
         video = context.find_video(clip)
     except (EngineError, ValueError) as error:
         boxes = {"goal": "", "steps": "", "user_turns": ""}
-        return PlayerView(_without_clip(live, as_sentence(error), is_problem=True), **boxes)
+        return PlayerView(_without_clip(as_sentence(error), is_problem=True), **boxes)
     saved = context.find_saved(clip)
     if saved is not None:
-        return PlayerView(_show(context, live, saved, video, destination=FIRST), strategy=gr.skip())
+        return PlayerView(_show(context, saved, video, destination=FIRST), strategy=gr.skip())
     shown = show_nothing(context.bundled_videos.notice, clip=clip)
-    return PlayerView(show_clip(clip, video), shown, cancel_run(live))
+    return PlayerView(show_clip(clip, video), shown, cancel_run())
 
 
-def open_focus(context: AppContext, batches: BatchContext, live: LiveRun | None, focus: Focus) -> PlayerView:
+def open_focus(context: AppContext, batches: BatchContext, focus: Focus) -> PlayerView:
     """Open what was chosen in the head of the page: a video, a run or a split; what lies below it stays if it can.
 
     Without a run, and for the bundled one, a bundled video opens as on the first page. A ``link`` opens in any tab.
     """
     if focus.link:
-        return PlayerView(open_link(context, batches, live, focus.link), tabs=gr.skip())
+        return PlayerView(open_link(context, batches, focus.link), tabs=gr.skip())
     split, run, video_id = focus.split, focus.run, focus.video
     try:
         samples = context.splits[split].samples if split in context.splits else ()
@@ -69,18 +69,16 @@ def open_focus(context: AppContext, batches: BatchContext, live: LiveRun | None,
         at, video_id = (focus.at, video_id) if video_id in videos else (None, videos[0])
         clip = next((one for one in context.bundled_videos.clips if one.name == video_id), None)
         if at is None and clip is not None and run in ("", BUNDLED_NAME):  # its link works on any server
-            return PlayerView(show_bundled(context, live, clip), tabs=gr.Tabs(selected="player"))
+            return PlayerView(show_bundled(context, clip), tabs=gr.Tabs(selected="player"))
     except (EngineError, ValueError, OSError) as error:
         return refuse(error)
     if not run:
-        return open_reference(context, live, context.splits[split].find(video_id), destination=START)
+        return open_reference(context, context.splits[split].find(video_id), destination=START)
     there = WORST if at is None else Destination(at=at)
-    return open_moment(context, batches, live, video_id, names=(run,), destination=there)
+    return open_moment(context, batches, video_id, names=(run,), destination=there)
 
 
-def open_page(
-    context: AppContext, live: LiveRun | None, link: Mapping[str, str], *, other: Run | None = None
-) -> PlayerView:
+def open_page(context: AppContext, link: Mapping[str, str], *, other: Run | None = None) -> PlayerView:
     """Show the bundled video that the page opens on, or open a link.
 
     A link (see ``linkedMoment`` in the player, and ``app.core.places``) has a bundled video or an upload,
@@ -89,7 +87,7 @@ def open_page(
     ``other`` is the run to show below it.
     """
     if not {"video", "upload"} & set(link):
-        return show_bundled(context, live, context.opening_clip)
+        return show_bundled(context, context.opening_clip)
     try:
         clip = find_linked_clip(context, link)
         thresholds = Thresholds(
@@ -99,7 +97,7 @@ def open_page(
         strategy = read_strategy(link.get("context"), context.config.context_strategy)
         video = context.find_video(clip)
     except (EngineError, ValueError) as error:
-        return show_link_error(context, live, error)
+        return show_link_error(context, error)
     saved = context.find_saved(clip)
     is_saved = saved is not None and (
         saved.digest == link["run"]
@@ -108,7 +106,7 @@ def open_page(
     )
     if saved is not None and is_saved:
         destination = STAY if "run" in link or "t" in link else FIRST
-        return _show(context, live, saved.with_letter_beside(other), video, destination=destination, other=other)
+        return _show(context, saved.with_letter_beside(other), video, destination=destination, other=other)
     run = context.recent.find_run(link.get("run"), clip)
     opened = PlayerView(
         clip=clip, video=video and str(video), strategy=strategy, **task_boxes(run or clip.sample or Task())
@@ -119,10 +117,10 @@ def open_page(
         run = run.with_letter_beside(other)
         shown = show_run(run, encode=context.encode, other=other, destination=Destination(at="link"))
         now: dict[str, Any] = {"live": LiveRun.finished(run, other=other), "strategy": run.config.context_strategy}
-        return PlayerView(opened, shown, cancel_run(live), **run.known_thresholds, **now)
+        return PlayerView(opened, shown, cancel_run(), **run.known_thresholds, **now)
     if run is None and (clip.content_digest or ("run" not in link and saved is None)):
         status = "The run of the link is no longer available. Press Run." if "run" in link else ""
-        buttons = cancel_run(live)
+        buttons = cancel_run()
     else:
         waiting = LiveRun(linked_digest=link.get("run"), other=other)
         status, buttons = "Waiting to start.", show_running_buttons(waiting)
@@ -143,9 +141,9 @@ def find_linked_clip(context: AppContext, link: Mapping[str, str]) -> Clip:
     )
 
 
-def show_link_error(context: AppContext, live: LiveRun | None, error: Exception) -> PlayerView:
+def show_link_error(context: AppContext, error: Exception) -> PlayerView:
     """Show the bundled video that the page opens on, and why a link failed."""
-    shown = show_bundled(context, live, context.opening_clip)
+    shown = show_bundled(context, context.opening_clip)
     return PlayerView(shown, show_status(as_sentence(f"the link cannot be opened: {error}"), is_problem=True))
 
 
@@ -155,9 +153,9 @@ def show_running_buttons(live: LiveRun) -> PlayerView:
     return PlayerView(live=live, run=run, stop=stop, stream=make_ticket())
 
 
-def _without_clip(live: LiveRun | None, status: str, *, is_problem: bool = False) -> PlayerView:
+def _without_clip(status: str, *, is_problem: bool = False) -> PlayerView:
     shown = show_nothing(status, is_problem=is_problem)
-    return PlayerView(shown, cancel_run(live), clip=None, video=None, upload=None)
+    return PlayerView(shown, cancel_run(), clip=None, video=None, upload=None)
 
 
 def enable_run() -> PlayerView:
@@ -165,10 +163,8 @@ def enable_run() -> PlayerView:
     return PlayerView(run=gr.Button(interactive=True), stop=gr.Button(interactive=False))
 
 
-def cancel_run(live: LiveRun | None) -> PlayerView:
-    """Cancel the current run, wait for its end, and enable Run."""
-    if live is not None:
-        live.stop()
+def cancel_run() -> PlayerView:
+    """Cancel the run of the window (``Window.take``), and enable Run."""
     return PlayerView(enable_run(), live=None)
 
 
@@ -178,17 +174,14 @@ def read_video(batches: BatchContext, name: str | None, event: gr.EventData) -> 
     return batches.find_video(name, str(event.row_value[0])) if point is None else str(point)
 
 
-def open_video(
-    context: AppContext, batches: BatchContext, live: LiveRun | None, name: str | None, event: gr.EventData
-) -> PlayerView:
+def open_video(context: AppContext, batches: BatchContext, name: str | None, event: gr.EventData) -> PlayerView:
     """Show a video of a run in the player at its worst moment."""
-    return open_moment(context, batches, live, read_video(batches, name, event), names=(name,), destination=WORST)
+    return open_moment(context, batches, read_video(batches, name, event), names=(name,), destination=WORST)
 
 
 def open_moment(
     context: AppContext,
     batches: BatchContext,
-    live: LiveRun | None,
     video_id: str,
     *,
     names: tuple[str | None, ...],
@@ -206,7 +199,7 @@ def open_moment(
         return refuse(error)
     status = f"{_scoring_words(batches, saved)}{'' if video else NO_VIDEO}".strip()
     other = rest[0] if rest else None
-    return _show_in_tab(context, live, saved, video, status, destination=destination, other=other)
+    return _show_in_tab(context, saved, video, status, destination=destination, other=other)
 
 
 def _scoring_words(batches: BatchContext, run: Run) -> str:
@@ -219,9 +212,9 @@ def _scoring_words(batches: BatchContext, run: Run) -> str:
     return judged + (encoder if scored not in (None, here) else "")
 
 
-def open_link(context: AppContext, batches: BatchContext, live: LiveRun | None, link: Mapping[str, str]) -> PlayerView:
+def open_link(context: AppContext, batches: BatchContext, link: Mapping[str, str]) -> PlayerView:
     """Show the run of a link, and queue its ``branch``, which has its changes as text."""
-    view = _open_link(context, batches, live, link)
+    view = _open_link(context, batches, link)
     opened, changes = view.live, link.get("branch")
     if not changes or not isinstance(opened, LiveRun):
         return view
@@ -235,7 +228,7 @@ def open_link(context: AppContext, batches: BatchContext, live: LiveRun | None, 
     return PlayerView(view, show_running_buttons(LiveRun(run=opened.run, branch=plan)))
 
 
-def _open_link(context: AppContext, batches: BatchContext, live: LiveRun | None, link: Mapping[str, str]) -> PlayerView:
+def _open_link(context: AppContext, batches: BatchContext, link: Mapping[str, str]) -> PlayerView:
     """Show the moment of a link: a saved run, or two, a reference without a run, or a run as ``open_page`` does.
 
     ``other`` is the saved run below it; ``above`` is B where A is that run.
@@ -245,16 +238,16 @@ def _open_link(context: AppContext, batches: BatchContext, live: LiveRun | None,
     try:
         if "saved" not in link and link.get("run") == NO_RUN:
             clip = find_linked_clip(context, link)
-            return open_reference(context, live, clip.sample, destination=Destination(at=_read_moment(link)))
+            return open_reference(context, clip.sample, destination=Destination(at=_read_moment(link)))
         runs = [read_saved(context, batches, name, video_id) for name in names]
         if "saved" in link:
             there = Destination(at=_read_moment(link))
             of_saved: Any = {"names": tuple(names), "destination": there, "is_b_above": is_b_above}
-            return open_moment(context, batches, live, video_id, **of_saved)
+            return open_moment(context, batches, video_id, **of_saved)
     except (EngineError, ValueError, OSError) as error:
-        return show_link_error(context, live, error)
+        return show_link_error(context, error)
     other = replace(runs[0], letter="A" if is_b_above else "B") if runs else None
-    return open_page(context, live, link, other=other)
+    return open_page(context, link, other=other)
 
 
 def _read_moment(link: Mapping[str, str]) -> float:
@@ -267,7 +260,6 @@ def _read_moment(link: Mapping[str, str]) -> float:
 
 def open_reference(
     context: AppContext,
-    live: LiveRun | None,
     sample: Sample | None,
     *,
     destination: Destination,
@@ -282,7 +274,7 @@ def open_reference(
     except (EngineError, ValueError, OSError) as error:
         return refuse(error)
     status = "" if run.clip.has_file else NO_VIDEO.strip()
-    return _show_in_tab(context, live, run, video, status, destination=destination)
+    return _show_in_tab(context, run, video, status, destination=destination)
 
 
 def refuse(error: Exception) -> PlayerView:
@@ -297,7 +289,6 @@ def _show_in_tab(*shown: Any, **options: Any) -> PlayerView:
 
 def _show(
     context: AppContext,
-    live: LiveRun | None,
     run: Run,
     video: Path | None,
     status: str = "",
@@ -309,7 +300,7 @@ def _show(
     return PlayerView(
         show_clip(run.clip, video, run=run),
         show_run(run, status, encode=context.encode, destination=destination, other=other),
-        cancel_run(live),
+        cancel_run(),
         live=LiveRun.finished(run, other=other) if run.outputs else None,
         strategy=run.provenance.config.get("context_strategy", gr.skip()),
         **run.known_thresholds,

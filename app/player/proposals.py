@@ -3,15 +3,14 @@
 import re
 from contextlib import closing
 from dataclasses import replace
-from typing import Any, Final
-
-import gradio as gr
+from typing import Final
 
 from stepscope.app.core.videos import Clip
 from stepscope.app.figures.text import clean_text
 from stepscope.app.formatting import as_sentence
-from stepscope.app.player.views import status_line
+from stepscope.app.player.views import PlayerView, show_status
 from stepscope.app.window.context import AppContext
+from stepscope.app.window.live_run import Window
 from stepscope.engine.chat.answering import AnswerEnd
 from stepscope.engine.chat.prompts import Conversation, render_conversation
 from stepscope.engine.chat.worker import ChatPrompt, ChatWorker, name_frames
@@ -32,8 +31,9 @@ _REQUEST: Final = "The goal of this video is: {goal}. List its steps in order, i
 _BULLET: Final = re.compile(r"^\s*(?:[-*•]|(?:step\s*)?\d+\s*[.:)])\s*", re.IGNORECASE)
 
 
-def propose_steps(context: AppContext, clip: Clip | None, goal: str | None) -> tuple[Any, Any]:
+def propose_steps(context: AppContext, window: Window, goal: str | None) -> PlayerView:
     """Ask the model for the steps of a goal; return the box of steps, where they can be edited, and the status."""
+    clip = window.clip
     try:
         if clip is None or not strip_text(goal or ""):
             raise ValueError("the model proposes steps for a video and a goal; choose a video and enter its goal")
@@ -41,9 +41,9 @@ def propose_steps(context: AppContext, clip: Clip | None, goal: str | None) -> t
         if not steps:
             raise ValueError("the model proposed no steps; enter them, one per line")
     except (EngineError, ValueError) as error:
-        return gr.skip(), status_line(as_sentence(error), is_problem=True)
+        return show_status(as_sentence(error), is_problem=True)
     status = f"The model proposed {format_count(len(steps), 'step')}: correct them, then press Run."
-    return "\n".join(steps), status_line(status)
+    return PlayerView(show_status(status), steps="\n".join(steps))
 
 
 def read_proposal(text: str) -> list[str]:

@@ -16,7 +16,7 @@ from stepscope.app.formatting import as_sentence, format_clock
 from stepscope.app.player.opening import show_running_buttons
 from stepscope.app.player.views import PlayerView, show_status
 from stepscope.app.window.context import AppContext
-from stepscope.app.window.live_run import LiveRun, PlannedQuestion
+from stepscope.app.window.live_run import LiveRun, PlannedQuestion, Window
 from stepscope.engine.io.files import replace_surrogates
 from stepscope.engine.live.questions import check_question
 from stepscope.engine.records import UserTurn
@@ -24,13 +24,14 @@ from stepscope.engine.records import UserTurn
 
 def wire_question(event: Callable[..., Any], context: AppContext, *, question: Any, view: dict[str, Any]) -> None:
     """Wire the event that asks in the run."""
-    inputs, outputs = [view["live"], question, gr.Textbox(visible="hidden")], {**view, "question": question}
+    inputs, outputs = [view["window"], question, gr.Textbox(visible="hidden")], {**view, "question": question}
     wire(event, partial(ask_in_run, context), inputs, outputs, js=READ_PLAYHEAD_JS, **AT_ONCE)
 
 
-def ask_in_run(context: AppContext, live: LiveRun | None, text: str | None, playhead: str | None) -> PlayerView:
+def ask_in_run(context: AppContext, window: Window, text: str | None, playhead: str | None) -> PlayerView:
     """Ask at the frame of the playhead, or at the next frame of a run that streams beyond it."""
     frame = int(playhead) if playhead and playhead.isdecimal() and len(playhead) < 10 else 0
+    live = window.live
     try:
         question = check_question(replace_surrogates(text or ""))
         if live is not None and live.increments is not None and live.asked is not None:
@@ -40,8 +41,6 @@ def ask_in_run(context: AppContext, live: LiveRun | None, text: str | None, play
         planned = _plan(context, live, question, frame)
     except ValueError as error:
         return show_status(as_sentence(error), is_problem=True)
-    assert live is not None
-    live.is_cancelled = True  # an exact run for other thresholds
     status = f"Waiting to run again with the question at {format_clock(planned.turn.time_s, digits=1)}."
     return PlayerView(show_status(status), show_running_buttons(LiveRun(question=planned)), question="")
 

@@ -17,7 +17,7 @@ from stepscope.app.formatting import as_sentence
 from stepscope.app.player.commands import ThresholdRequest
 from stepscope.app.player.views import PlayerView, show_rerunning, show_run, show_status
 from stepscope.app.window.context import AppContext
-from stepscope.app.window.live_run import LiveRun
+from stepscope.app.window.live_run import LiveRun, Window
 from stepscope.engine.config import Thresholds, format_thresholds, read_threshold
 from stepscope.engine.errors import EngineError
 from stepscope.engine.plurals import format_count
@@ -25,7 +25,7 @@ from stepscope.engine.records import FrameOutput, check_probs, is_decision
 from stepscope.engine.replay import Recording
 
 
-def request_thresholds(context: AppContext, live: LiveRun | None, asked: ThresholdRequest) -> PlayerView:
+def request_thresholds(context: AppContext, window: Window, asked: ThresholdRequest) -> PlayerView:
     """Store the thresholds that a window requests; ``rerun`` applies them once the model is free."""
     try:
         requested = Thresholds(
@@ -33,6 +33,7 @@ def request_thresholds(context: AppContext, live: LiveRun | None, asked: Thresho
         )
     except ValueError as error:
         return show_status(as_sentence(error), is_problem=True)
+    live = window.live
     if live is None:
         text = "There is no run to apply thresholds to: press Run."
         return show_status(text, is_problem=True) if asked.has_run else PlayerView()
@@ -53,11 +54,12 @@ def request_thresholds(context: AppContext, live: LiveRun | None, asked: Thresho
     return PlayerView(show_status(waiting), rerun=make_ticket())
 
 
-def rerun(context: AppContext, live: LiveRun | None) -> Generator[PlayerView]:
+def rerun(context: AppContext, window: Window) -> Generator[PlayerView]:
     """Re-run the displayed run with the requested thresholds, up to its last frame.
 
     Yields an empty view if the run already has them, and once newer thresholds are requested or the video changes.
     """
+    live = window.live
     if live is None or live.run is None or live.requested in (None, live.run.thresholds):
         yield PlayerView()
         return

@@ -17,7 +17,6 @@ from stepscope.app.controls.widgets import Pace
 from stepscope.app.core.plan import StreamPlan, read_features, stream_plan
 from stepscope.app.core.references import digest_reference
 from stepscope.app.core.run import Run, TaskText, analyze_run
-from stepscope.app.core.videos import Clip
 from stepscope.app.formatting import as_sentence, format_rate
 from stepscope.app.player.branches import begin_branch, can_record
 from stepscope.app.player.commands import Against
@@ -27,7 +26,7 @@ from stepscope.app.server.identity import signed_in, typed_name
 from stepscope.app.window.context import AppContext, ReviewContext
 from stepscope.app.window.increments import StreamIncrements
 from stepscope.app.window.landing import FIRST_FROM_START, STAY
-from stepscope.app.window.live_run import LiveRun
+from stepscope.app.window.live_run import LiveRun, Window
 from stepscope.engine.config import Thresholds, read_threshold
 from stepscope.engine.errors import EngineError
 from stepscope.engine.live.questions import AskedQuestions
@@ -44,8 +43,7 @@ STATUS_INTERVAL_S = 1.0
 
 def stream_run(
     context: AppContext,
-    live: LiveRun | None,
-    clip: Clip | None,
+    window: Window,
     goal: str,
     steps: str,
     user_turns: str,
@@ -57,6 +55,7 @@ def stream_run(
 
     Thresholds that were requested while the run was queued apply; later ones are left to ``app.player.reruns``.
     """
+    live, clip = window.live, window.clip
     if live is None or live.is_started:
         yield PlayerView()
         return
@@ -93,14 +92,15 @@ def stream_run(
 
 
 def judge_against(
-    context: AppContext, reviews: ReviewContext, live: LiveRun | None, asked: Against, request: gr.Request
+    context: AppContext, reviews: ReviewContext, window: Window, asked: Against, request: gr.Request
 ) -> PlayerView:
     """Show the run scored against the corrected or the source reference; conflicting corrections are not applied.
 
     For a blind reviewer only their own corrections apply. A run that was replaced meanwhile is not shown again.
     """
+    live = window.live
     view = _judge(context, reviews, live, asked, request)
-    return PlayerView() if live is not None and live.is_cancelled else view
+    return view if window.live is live else PlayerView()
 
 
 def _judge(

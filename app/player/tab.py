@@ -31,6 +31,7 @@ from stepscope.app.player.views import PlayerComponents, PlayerView
 from stepscope.app.player.what_if import queue_branch
 from stepscope.app.window.context import AppContext, ReviewContext
 from stepscope.app.window.focus import list_choices, name_model
+from stepscope.app.window.live_run import Window
 from stepscope.engine.model.hub.prompt import HubPrompt
 
 SLIDERS = ThresholdSliders("speak_threshold", "update_threshold", "theta")
@@ -69,7 +70,7 @@ class PlayerTab:
     @property
     def run_inputs(self) -> list[Any]:
         """Inputs of handlers that start a run."""
-        return [self.view.live, self.view.clip, *self.view.task, *self.view.sliders, self.view.strategy]
+        return [self.view.window, *self.view.task, *self.view.sliders, self.view.strategy]
 
 
 def make_player_tab(
@@ -79,7 +80,7 @@ def make_player_tab(
     tabs: gr.Tabs,
 ) -> PlayerTab:
     """Lay out the tab."""
-    clip, live = gr.State(None), gr.State(None)
+    window = gr.State(Window())
     with gr.Row(elem_classes="top-row"):
         widgets.make_fold("form", "☰ Video, task, settings")
         run = gr.Button("Run", variant="primary", scale=0, min_width=80, elem_id="run")
@@ -112,13 +113,12 @@ def make_player_tab(
             calibration = gr.HTML(elem_id="calibration", padding=False)
             strategy = make_context_choice(context.config, elem_id="context")
         with gr.Column(scale=11, min_width=640, elem_classes="work", elem_id="study"):
-            video, player, shown = _make_stage(context, batches, reviews, status, live)
+            video, player, shown = _make_stage(context, batches, reviews, status, window)
             asking = None  # on ZeroGPU, as the model keeps nothing between two calls
             if context.remote is None:
-                asking = make_ask_panel(context, live=live, video=video, player=player, user_turns=user_turns)
+                asking = make_ask_panel(context, shown=window, video=video, player=player, user_turns=user_turns)
     view = PlayerComponents(
-        clip=clip,
-        live=live,
+        window=window,
         video=video,
         upload=upload,
         goal=goal,
@@ -137,7 +137,7 @@ def make_player_tab(
 
 
 def _make_stage(
-    context: AppContext, batches: BatchContext, reviews: ReviewContext, status: gr.HTML, live: gr.State
+    context: AppContext, batches: BatchContext, reviews: ReviewContext, status: gr.HTML, window: gr.State
 ) -> tuple[Any, Any, dict[str, Any]]:
     """Lay out the video and its run; return the ``gr.Video``, the player, and the components of the run by name."""
     with gr.Column(elem_id="shown_run"):
@@ -158,21 +158,21 @@ def _make_stage(
         scores = gr.HTML(elem_id="scores", padding=False)
         shown = {"status": status, "progress": progress, "player": player, "scores": scores}
         if context.remote is None:
-            make_explain_panel(context, batches, live, {**shown})
+            make_explain_panel(context, batches, window, {**shown})
     return video, player, shown
 
 
 def wire_player(context: AppContext, batches: BatchContext, reviews: ReviewContext, tab: PlayerTab) -> None:
     """Wire the commands of the player's script that need no run of the model."""
-    live, player = tab.view.live, tab.view.player
+    window, player = tab.view.window, tab.view.player
     each = {"trigger_mode": "multiple"}  # else Gradio leaves out an event while another one runs
     of_frame = {**widgets.MODEL_QUEUE, "show_progress": "hidden", **each}
 
-    def inspect(live: Any, asked: FrameRequest) -> Any:
-        return patch_player(inspection=inspect_run(context, live, asked))
+    def inspect(window: Window, asked: FrameRequest) -> Any:
+        return patch_player(inspection=inspect_run(context, window, asked))
 
-    def explain(live: Any, asked: FrameRequest) -> Any:
-        for found in explain_frame(context, batches, live, asked):
+    def explain(window: Window, asked: FrameRequest) -> Any:
+        for found in explain_frame(context, batches, window, asked):
             yield patch_player(evidence=found)
 
     def offer(asked: ChoicesRequest) -> Any:
@@ -182,56 +182,56 @@ def wire_player(context: AppContext, batches: BatchContext, reviews: ReviewConte
     judge = partial(streaming.judge_against, context, reviews)
     draw = partial(export_figure, context, reviews)
     for name, handler, inputs, outputs, options in (
-        ("against", judge, live, tab.view.of_run, widgets.REVIEW_QUEUE | each),
-        ("inspect_frame", inspect, live, player, of_frame),
-        ("explain_frame", explain, live, player, of_frame),
+        ("against", judge, window, tab.view.of_run, widgets.REVIEW_QUEUE | each),
+        ("inspect_frame", inspect, window, player, of_frame),
+        ("explain_frame", explain, window, player, of_frame),
         ("list_choices", offer, None, player, widgets.AT_ONCE | each),
     ):
         wire_command(player, name, handler, inputs, outputs, **options)
     for name, send, queue in (("export_run", export_run, {}), ("export_figure", draw, widgets.FIGURE_QUEUE)):
         file = gr.DownloadButton(visible="hidden")
-        widgets.save_after(wire_command(player, name, send, live, file, **queue, **each), file)
+        widgets.save_after(wire_command(player, name, send, window, file, **queue, **each), file)
 
 
 def wire_runs(context: AppContext, batches: BatchContext, tab: PlayerTab, *, page: gr.Blocks) -> dict[str, Any]:
     """Wire the start, stop and re-run of runs; return the options of events that cancel the current run."""
-    view, live, player = vars(tab.view), tab.view.live, tab.view.player
+    view, window, player = vars(tab.view), tab.view.window, tab.view.player
 
-    def open_page(live: Any, request: gr.Request) -> Any:
-        opened = opening.open_link(context, batches, live, dict(request.query_params))
+    def open_page(request: gr.Request) -> Any:
+        opened = opening.open_link(context, batches, dict(request.query_params))
         return PlayerView(opened, tabs=gr.skip())  # that of the address is opened
 
     def release_recording(request: gr.Request) -> None:
-        closed = read_state(page, live, request.session_hash)
-        if closed is not None:
-            context.recordings.release(closed)
+        closed = read_state(page, window, request.session_hash)
+        if closed is not None and closed.live is not None:
+            context.recordings.release(closed.live)
 
     page.unload(release_recording)
     stream, rerun = gr.State(0), gr.State(0)  # tickets: only handlers that have work for the model change them
     starting, each = {**view, "stream": stream}, {"trigger_mode": "multiple"}
-    opened = widgets.wire(page.load, open_page, live, starting, **widgets.AT_ONCE)
+    opened = widgets.wire(page.load, open_page, None, starting, **widgets.AT_ONCE)
     opened.then(None, tab.view.task, tab.view.task, js=RESTORE_TASK_JS, api_visibility="private")
     player.open_focus(None, None, None, js=FORGET_TASK_JS, api_visibility="private")
     widgets.wire(view["run"].click, partial(handlers.queue_run, context), tab.run_inputs, starting, **widgets.AT_ONCE)
-    wire_command(player, "what_if", partial(queue_branch, context), live, starting, **each)
+    wire_command(player, "what_if", partial(queue_branch, context), window, starting, **each)
     if tab.asking is not None:
         wire_question(tab.asking.in_run.click, context, question=tab.asking.question, view=starting)
     options = {**widgets.MODEL_QUEUE, **each, "show_progress": "minimal", "show_progress_on": view["progress"]}
     run = partial(streaming.stream_run, context)
     streamed = widgets.wire(stream.change, run, tab.run_inputs, tab.view.of_run, **options)
-    widgets.wire(streamed.then, handlers.finish_run, live, tab.view.choose("run", "stop"), **widgets.AT_ONCE)
+    widgets.wire(streamed.then, handlers.finish_run, window, tab.view.choose("run", "stop"), **widgets.AT_ONCE)
     request = partial(reruns.request_thresholds, context)
-    wire_command(player, "thresholds", request, live, {**tab.view.of_run, "rerun": rerun}, **each)
-    stopping = view["stop"].click(handlers.stop_run, live, None, **widgets.AT_ONCE)
+    wire_command(player, "thresholds", request, window, {**tab.view.of_run, "rerun": rerun}, **each)
+    stopping = view["stop"].click(handlers.stop_run, window, None, **widgets.AT_ONCE)
     show_stopped, stopped = partial(handlers.show_stopped, context), {**view, "rerun": rerun}
-    widgets.wire(stopping.then, show_stopped, live, stopped, cancels=streamed, **widgets.AT_ONCE)
+    widgets.wire(stopping.then, show_stopped, window, stopped, cancels=streamed, **widgets.AT_ONCE)
     options = {**widgets.MODEL_QUEUE, "trigger_mode": "always_last", "show_progress": "hidden"}
-    again = widgets.wire(rerun.change, partial(reruns.rerun, context), live, tab.view.of_run, **options)
-    propose, proposed = partial(propose_steps, context), (view["steps"], view["status"])
-    inputs = [view["clip"], view["goal"]]
+    again = widgets.wire(rerun.change, partial(reruns.rerun, context), window, tab.view.of_run, **options)
+    propose, inputs = partial(propose_steps, context), [window, view["goal"]]
+    proposed = tab.view.choose("steps", "status")
     proposing = widgets.wire(tab.propose.click, propose, inputs, proposed, **widgets.MODEL_QUEUE)
     ends = {"cancels": [streamed, again, proposing], **widgets.AT_ONCE}
-    wire_command(player, "open_focus", partial(opening.open_focus, context, batches), live, starting, **ends)
+    wire_command(player, "open_focus", partial(opening.open_focus, context, batches), None, starting, **ends)
     return ends
 
 

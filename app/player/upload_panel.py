@@ -28,28 +28,27 @@ def make_upload_panel(context: AppContext, view: PlayerComponents, ends: dict[st
             decide = gr.Button("Decide by this rule", size="sm", elem_id="result_decide")
     accepted, checked, checked_result = (gr.State(None) for _ in range(3))  # the latest accepted files
     chosen, upload = view.player.open_focus, view.upload
-    live, clip = view.live, view.clip
     check = partial(uploads.check_upload, context)
     checking = {"accepted": accepted, "upload": upload, "problem": problem}
-    wire(upload.upload, check, [clip, upload], checking, **CHECK_QUEUE)
-    wire(accepted.change, partial(uploads.show_upload, context), [live, clip, accepted], view, **ends)
-    filled = (view, reference, reference_panel, problem)
-    wire(example.click, partial(uploads.show_example, context), live, filled, **ends)
-    upload.clear(uploads.clear_box, clip, problem, **AT_ONCE)
+    wire(upload.upload, check, [view.window, upload], checking, **CHECK_QUEUE)
+    wire(accepted.change, partial(uploads.show_upload, context), [view.window, accepted], view, **ends)
+    filled = {**vars(view), "reference": reference, "reference_panel": reference_panel, "problem": problem}
+    wire(example.click, partial(uploads.show_example, context), None, filled, **ends)
+    upload.clear(uploads.clear_box, view.window, problem, **AT_ONCE)
     emptied = [result, checked_result, rule_panel, rule.threshold]
     opened = [chosen, accepted.change, example.click]
     for event in opened:
         event(lambda: (None, None, gr.Column(visible=False), None), None, emptied, **AT_ONCE)
     for event in opened[:2]:
         event(lambda: (None, ""), None, [reference, problem], **AT_ONCE)
-    changed = [reference.upload, reference.clear]
-    gr.on(changed, uploads.check_reference, [clip, reference], [checked, problem], **(LATEST | CHECK_QUEUE))
+    found, changed = {"checked": checked, "problem": problem}, partial(gr.on, [reference.upload, reference.clear])
+    wire(changed, uploads.check_reference, [view.window, reference], found, **(LATEST | CHECK_QUEUE))
     result_check = {"checked": checked_result, "problem": problem, "rule_panel": rule_panel, "signal": rule.signal}
-    files, of_result = [clip, result], partial(gr.on, [result.upload, result.clear])
+    files, of_result = [view.window, result], partial(gr.on, [result.upload, result.clear])
     wire(of_result, uploads.check_result, files, result_check, **(LATEST | CHECK_QUEUE))
     of_result(lambda: None, None, rule.threshold, **AT_ONCE)  # it was that of another file
     wire(decide.click, uploads.check_result, [*files, *rule], result_check, **AT_ONCE)
     shown = partial(uploads.show_reference, context)
-    wire(checked.change, shown, [live, clip, checked, checked_result, *view.task], view, **ends)
+    wire(checked.change, shown, [view.window, checked, checked_result, *view.task], view, **ends)
     shown = partial(uploads.show_result, context)
-    wire(checked_result.change, shown, [live, clip, checked_result, *view.task], view, **ends)
+    wire(checked_result.change, shown, [view.window, checked_result, *view.task], view, **ends)

@@ -25,7 +25,7 @@ from stepscope.app.player.handlers import set_reference
 from stepscope.app.player.opening import cancel_run
 from stepscope.app.window.context import AppContext
 from stepscope.app.window.landing import FIRST, STAY
-from stepscope.app.window.live_run import LiveRun
+from stepscope.app.window.live_run import LiveRun, Window
 from stepscope.engine.config import StreamConfig
 from stepscope.engine.control.task import Task
 from stepscope.engine.errors import EngineError
@@ -58,7 +58,7 @@ class CheckedFile:
     """The rule by which a signal of results decides; None for that of the file."""
 
 
-def check_upload(context: AppContext, before: Clip | None, upload: str | None) -> Updates:
+def check_upload(context: AppContext, window: Window, upload: str | None) -> Updates:
     """Check an upload. Until it is accepted, the open video stays open and its run continues.
 
     A refusal is shown below the upload box, since a run uses the status line.
@@ -69,18 +69,19 @@ def check_upload(context: AppContext, before: Clip | None, upload: str | None) -
         clip = read_upload(Path(upload), fps=context.config.fps, max_duration_s=context.max_duration_s)
         video = context.find_video(clip)
     except (EngineError, ValueError) as error:
+        before = window.clip
         kept = f" {before.name} stays open." if before is not None else ""
         box = str(before.path) if before is not None and before.content_digest else None
         return Updates(upload=box, problem=views.status_line(f"{as_sentence(error)}{kept}", is_problem=True))
     return Updates(problem="", accepted=Accepted(clip=clip, video=video))
 
 
-def show_upload(context: AppContext, live: LiveRun | None, before: Clip | None, accepted: Accepted) -> views.PlayerView:
+def show_upload(context: AppContext, window: Window, accepted: Accepted) -> views.PlayerView:
     """Show an accepted upload.
 
     The task of the previous bundled video is cleared; a task that the user typed is kept.
     """
-    clip = accepted.clip
+    clip, before = accepted.clip, window.clip
     is_of_bundled = before is not None and before.sample is not None
     task = {"goal": "", "steps": "", "user_turns": ""} if is_of_bundled else {}
     view = views.PlayerView(clip=clip, video=accepted.video and str(accepted.video), **task)
@@ -93,14 +94,11 @@ def show_upload(context: AppContext, live: LiveRun | None, before: Clip | None, 
     status = f"{clip.name}, {format_clock(clip.duration_s)}.{converted} Set goal and steps, then press Run."
     context.recent.keep_clip(clip)
     shown = views.show_nothing(f"{status} {context.warn_of_model(clip)}".strip(), clip=clip)
-    return views.PlayerView(view, shown, cancel_run(live))
+    return views.PlayerView(view, shown, cancel_run())
 
 
-def show_example(context: AppContext, live: LiveRun | None) -> tuple[views.PlayerView, str, Any, str]:
-    """Show a bundled video as an upload with its reference, which fills in goal, steps and user turns.
-
-    Returns the view, the file and the opened panel of the reference, and no problem.
-    """
+def show_example(context: AppContext) -> views.PlayerView:
+    """Show a bundled video as an upload with its reference, which fills in goal, steps and user turns."""
     video, manifest = (context.copies.share(path) for path in EXAMPLE)
     clip, sample = add_reference(
         read_upload(video, fps=context.config.fps, max_duration_s=context.max_duration_s), manifest
@@ -109,30 +107,32 @@ def show_example(context: AppContext, live: LiveRun | None) -> tuple[views.Playe
     view = views.PlayerView(clip=clip, video=str(video), upload=str(video), **views.task_boxes(sample))
     status, is_mismatch = describe_reference(clip, sample, manifest)
     shown = views.show_nothing(f"An example of an upload: {status}", clip=clip, is_problem=is_mismatch)
-    player = views.PlayerView(view, shown, cancel_run(live))
-    return player, str(manifest), gr.Accordion(open=True), ""
+    opened: Any = {"reference": str(manifest), "reference_panel": gr.Accordion(open=True), "problem": ""}
+    return views.PlayerView(view, shown, cancel_run(), **opened)
 
 
-def check_reference(clip: Clip | None, reference: str | None) -> tuple[Any, Any]:
-    """Check a reference for the open upload; return it as checked, and a problem.
+def check_reference(window: Window, reference: str | None) -> Updates:
+    """Check a reference for the open upload.
 
     A refused reference cancels no run and changes nothing else.
     """
+    clip = window.clip
     is_upload = clip is not None and bool(clip.content_digest)
     if reference is None and not is_upload:
-        return gr.skip(), ""
+        return Updates(problem="")
     try:
         if clip is None or not is_upload:
             raise ValueError("a reference belongs to an upload: upload a video first")
         if reference is not None:
             add_reference(clip, Path(reference))
     except (ValueError, OSError) as error:
-        return gr.skip(), views.status_line(as_sentence(error), is_problem=True)
-    return CheckedFile(path=None if reference is None else Path(reference)), ""
+        return Updates(problem=views.status_line(as_sentence(error), is_problem=True))
+    return Updates(problem="", checked=CheckedFile(path=None if reference is None else Path(reference)))
 
 
-def clear_box(before: Clip | None) -> Any:
+def clear_box(window: Window) -> Any:
     """Return the line below the upload box after it was cleared; the open video stays open."""
+    before = window.clip
     if before is None or not before.content_digest:
         return gr.skip()
     return views.status_line(f"{before.name} stays open until another video is chosen or uploaded.")
@@ -142,7 +142,7 @@ _NO_TASK: Final = Task()
 
 
 def check_result(
-    clip: Clip | None,
+    window: Window,
     result: str | None,
     signal: str | None = None,
     policy: str = "above",
@@ -152,6 +152,7 @@ def check_result(
 
     A refused file or rule cancels no run and changes nothing else.
     """
+    clip = window.clip
     if result is None:
         return Updates(problem="", checked=CheckedFile(path=None), rule_panel=gr.Column(visible=False))
     try:
@@ -173,17 +174,18 @@ def check_result(
 
 
 def show_result(
-    context: AppContext, live: LiveRun | None, clip: Clip | None, checked: CheckedFile | None, *boxes: str | None
+    context: AppContext, window: Window, checked: CheckedFile | None, *boxes: str | None
 ) -> views.PlayerView:
     """Show an accepted result file as the run of the upload; the status names the values that it does not hold.
 
     ``boxes`` are the typed goal, steps and user turns, which stay, and are the task of a run without a reference.
     """
+    clip = window.clip
     if checked is None or clip is None or not clip.content_digest:
         return views.PlayerView()  # another video was opened
     if checked.path is None:
         status = f"{clip.name}, {format_clock(clip.duration_s)}, without results. Press Run."
-        return views.PlayerView(views.show_nothing(status, clip=clip), cancel_run(live))
+        return views.PlayerView(views.show_nothing(status, clip=clip), cancel_run())
     settings = {"versions": versions(), **context.encoder}
     run, problems, warning = _read(
         clip, checked.path, settings=settings, rule=checked.rule, typed=_read_boxes(clip, *boxes)
@@ -198,24 +200,23 @@ def show_result(
     given = {} if clip.sample is None else {name: text for name, text in views.task_boxes(run).items() if text}
     destination = STAY if clip.sample is None else FIRST
     shown = views.show_run(run, " ".join(notes), encode=context.encode, destination=destination)
-    return views.PlayerView(shown, cancel_run(live), clip=clip, live=LiveRun.finished(run), **given)
+    return views.PlayerView(shown, cancel_run(), clip=clip, live=LiveRun.finished(run), **given)
 
 
 def show_reference(
     context: AppContext,
-    live: LiveRun | None,
-    clip: Clip | None,
+    window: Window,
     checked: CheckedFile,
     result: CheckedFile | None,
     *boxes: str | None,
 ) -> views.PlayerView:
     """Show the upload with an accepted reference, and the open result file scored by it."""
     path = None if checked.path is None else str(checked.path)
-    view = set_reference(context, live, clip, path, *boxes)
+    view = set_reference(context, window, path, *boxes)
     if result is None or result.path is None or not isinstance(view.clip, Clip):
         return view
     try:
-        shown = show_result(context, live, view.clip, result, *boxes)
+        shown = show_result(context, Window(clip=view.clip), result, *boxes)
     except (ValueError, OSError) as error:
         return views.PlayerView(view, views.show_status(as_sentence(error), is_problem=True))
     given = {name: value for name, value in vars(view).items() if name in ("clip", *views.task_boxes(_NO_TASK))}

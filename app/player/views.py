@@ -30,14 +30,15 @@ from stepscope.eval.reports.scoring import describe_scoring
 
 
 class PlayerView(Updates):
-    """Updates of the components of the player's tab by name; by default nothing changes."""
+    """Updates of the components of the player's tab, and of the fields of the ``Window``, by name."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class PlayerComponents:
     """The components of the player's tab that its handlers update."""
 
-    clip: Any
+    window: Any
+    """The ``gr.State`` of the ``Window``."""
     video: Any
     upload: Any
     goal: Any
@@ -47,7 +48,6 @@ class PlayerComponents:
     progress: Any
     player: Any
     scores: Any
-    live: Any
     run: Any
     stop: Any
     speak: Any

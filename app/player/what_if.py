@@ -10,20 +10,18 @@ from stepscope.app.player.commands import BranchRequest
 from stepscope.app.player.opening import cancel_run, show_running_buttons
 from stepscope.app.player.views import PlayerView, show_run, show_status
 from stepscope.app.window.context import AppContext
-from stepscope.app.window.live_run import LiveRun
+from stepscope.app.window.live_run import LiveRun, Window
 from stepscope.engine.replay import Recording
 
 
-def queue_branch(context: AppContext, live: LiveRun | None, asked: BranchRequest) -> PlayerView:
+def queue_branch(context: AppContext, window: Window, asked: BranchRequest) -> PlayerView:
     """Plan a branch; show it without a run if it is kept and not new. Without changes, the run itself is shown."""
     try:
-        if live is None or live.run is None or not live.run.outputs or not live.ended.is_set():
-            raise ValueError("there is no finished run to change; press Run and wait until it ends")
-        shown = live.run
+        live, shown = window.find_finished("change")
         root = shown.branch.root if shown.branch is not None else shown
         recording = _find_recording(live, root)
         if not asked.changes.strip():
-            return _show(context, live, root, "The run itself, without changes.", recording)
+            return _show(context, root, "The run itself, without changes.", recording)
         below = shown if asked.beside is None else _find(context, root, asked.beside) or root
         plan = plan_branch(context, root, asked.changes, beside=below, recording=recording)
         kept = None if asked.is_new else _find(context, root, plan.changes)
@@ -32,8 +30,7 @@ def queue_branch(context: AppContext, live: LiveRun | None, asked: BranchRequest
     if kept is not None and kept.branch is not None and kept.is_finished:
         plan.beside = below = replace(below, letter="A")
         status = f"{kept.branch.name}{kept.describe_lower_run(below)}."
-        return _show(context, live, kept, status, None, other=below, branch=plan)
-    live.is_cancelled = True  # an exact run for other thresholds
+        return _show(context, kept, status, None, other=below, branch=plan)
     status = context.model_use.describe_wait()
     return PlayerView(show_status(status), show_running_buttons(LiveRun(run=root, branch=plan)))
 
@@ -48,12 +45,10 @@ def _find(context: AppContext, root: Run, changes: str) -> Run | None:
     return context.recent.find_run(name_branch(root, changes).digest, root.clip) if changes else None
 
 
-def _show(
-    context: AppContext, live: LiveRun, run: Run, status: str, recording: Recording | None, **shown: Any
-) -> PlayerView:
+def _show(context: AppContext, run: Run, status: str, recording: Recording | None, **shown: Any) -> PlayerView:
     """Show a run that is kept, in place of the displayed one."""
     now = LiveRun.finished(run, other=shown.get("other"), recording=recording)
     now.branch = shown.get("branch")
     view = show_run(run, status, encode=context.encode, other=now.other)
     context.recordings.keep(now)
-    return PlayerView(view, cancel_run(live), live=now)
+    return PlayerView(view, cancel_run(), live=now)

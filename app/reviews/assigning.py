@@ -30,7 +30,6 @@ from stepscope.app.reviews.summary import UNDEFINED
 from stepscope.app.server.identity import reviewer_of, typed_name
 from stepscope.app.window.context import AppContext, ReviewContext
 from stepscope.app.window.landing import START
-from stepscope.app.window.live_run import LiveRun
 from stepscope.engine.errors import EngineError
 from stepscope.engine.io.files import replace_surrogates
 from stepscope.engine.plurals import format_count
@@ -118,15 +117,13 @@ def assign(
     return show_queue(batches, reviews, query)
 
 
-def open_next(
-    context: AppContext, batches: BatchContext, reviews: ReviewContext, live: LiveRun | None, query: ReviewQuery
-) -> PlayerView:
+def open_next(context: AppContext, batches: BatchContext, reviews: ReviewContext, query: ReviewQuery) -> PlayerView:
     """Show the first video of the reviewer's queue that is not done in the player."""
     try:
         if not query.name:
             raise ValueError(f"a queue belongs to a reviewer: {NO_NAME}")
         name, samples = reviewer_of(query.request, query.typed), find_split(reviews, query).samples
-        return _open(context, batches, live, samples, _list_assigned(reviews, samples, query.run), name)
+        return _open(context, batches, samples, _list_assigned(reviews, samples, query.run), name)
     except (EngineError, ValueError) as error:
         return opening.refuse(error)
 
@@ -135,7 +132,6 @@ def open_following(
     context: AppContext,
     batches: BatchContext,
     reviews: ReviewContext,
-    live: LiveRun | None,
     place: QueuePlace,
     request: gr.Request,
 ) -> PlayerView:
@@ -147,7 +143,7 @@ def open_following(
         samples = reviews.splits[split].samples
         name = reviewer_of(request, typed_name(place.reviewer))
         assigned = _list_assigned(reviews, samples, place.run)
-        return _open(context, batches, live, samples, assigned, name, after=place.video_id)
+        return _open(context, batches, samples, assigned, name, after=place.video_id)
     except (EngineError, ValueError) as error:
         return opening.refuse(error)
 
@@ -155,7 +151,6 @@ def open_following(
 def _open(
     context: AppContext,
     batches: BatchContext,
-    live: LiveRun | None,
     samples: Sequence[Sample],
     assigned: Sequence[Assignment],
     name: str,
@@ -167,9 +162,9 @@ def _open(
         num_mine = sum(name in each.reviewers for each in assigned)
         raise ValueError(f"no video is left for {name} here: {format_count(num_mine, 'video')} assigned")
     if found.run:
-        return opening.open_moment(context, batches, live, found.video_id, names=(found.run,), destination=START)
+        return opening.open_moment(context, batches, found.video_id, names=(found.run,), destination=START)
     sample = next(sample for sample in samples if sample.video_id == found.video_id)
-    return opening.open_reference(context, live, sample, destination=START)
+    return opening.open_reference(context, sample, destination=START)
 
 
 def _list_assigned(reviews: ReviewContext, samples: Iterable[Sample], run: str | None) -> list[Assignment]:

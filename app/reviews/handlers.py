@@ -38,7 +38,6 @@ from stepscope.app.templates import render_note
 from stepscope.app.window.context import AppContext, ReviewContext
 from stepscope.app.window.focus import name_split
 from stepscope.app.window.landing import START, WORST, Destination, ListPlace
-from stepscope.app.window.live_run import LiveRun
 from stepscope.engine.errors import EngineError
 from stepscope.engine.plurals import format_count
 from stepscope.eval.data.writers import OPTIONAL_FIELDS, OptionalField, UnsupportedFieldError
@@ -106,22 +105,20 @@ def open_video(
     context: AppContext,
     batches: BatchContext,
     reviews: ReviewContext,
-    live: LiveRun | None,
     query: ReviewQuery,
     event: gr.SelectData,
 ) -> PlayerView:
     """Show a video in the player: in the chosen run at its worst moment, or its reference only."""
     video_id = str(event.row_value[0])
     if query.run:
-        return opening.open_moment(context, batches, live, video_id, names=(query.run,), destination=WORST)
-    return opening.open_reference(context, live, reviews.sample(video_id), destination=START)
+        return opening.open_moment(context, batches, video_id, names=(query.run,), destination=WORST)
+    return opening.open_reference(context, reviews.sample(video_id), destination=START)
 
 
 def open_event(
     context: AppContext,
     batches: BatchContext,
     reviews: ReviewContext,
-    live: LiveRun | None,
     query: ReviewQuery,
     unsettled: Sequence[summary.Unsettled],
     number: int,
@@ -134,9 +131,9 @@ def open_event(
     there = Destination(at=event.time_s, event=event.key, place=place)
     name = query.run or _judged_run(context, batches, reviews, query, event)
     if name:
-        player = opening.open_moment(context, batches, live, event.video_id, names=(name,), destination=there)
+        player = opening.open_moment(context, batches, event.video_id, names=(name,), destination=there)
     else:
-        player = opening.open_reference(context, live, reviews.sample(event.video_id), destination=there)
+        player = opening.open_reference(context, reviews.sample(event.video_id), destination=there)
     # also if it cannot be opened: N then tries the next one
     return PlayerView(player, at=number, listed=unsettled)
 

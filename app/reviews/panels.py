@@ -95,11 +95,11 @@ def make_agreement_panel(
     """Lay out and wire the tab *Agreement*; return its tables, and the state of what the second one lists."""
     open_event = with_query(handlers.open_event, context, batches, reviews)
 
-    def open_row(request: gr.Request, live: Any, query: Any, unsettled: Any, event: gr.SelectData) -> Any:
-        return open_event(request, live, query, unsettled, handlers.find_row(unsettled, event))
+    def open_row(request: gr.Request, query: Any, unsettled: Any, event: gr.SelectData) -> Any:
+        return open_event(request, query, unsettled, handlers.find_row(unsettled, event))
 
-    def go_on(request: gr.Request, step: Step, live: Any, query: Any, listed: Any, at: int) -> Any:
-        return open_event(request, live, query, listed, at + step.by)
+    def go_on(request: gr.Request, step: Step, query: Any, listed: Any, at: int) -> Any:
+        return open_event(request, query, listed, at + step.by)
 
     with make_tab("Agreement"):
         unsettled, listed, at = gr.State(()), gr.State(()), gr.State(0)  # between tabs, Gradio would number these too
@@ -115,8 +115,8 @@ def make_agreement_panel(
             column_widths=["14%", "8%", "15%", "14%", "23%", "26%"],
             elem_id="to_settle",
         )
-        wire(to_settle.select, open_row, [in_player.live, query, unsettled], opened, **in_player.ends)
-        in_player.answer("step_settle", go_on, [in_player.live, query, listed, at], opened, **in_player.steps)
+        wire(to_settle.select, open_row, [query, unsettled], opened, **in_player.ends)
+        in_player.answer("step_settle", go_on, [query, listed, at], opened, **in_player.steps)
     return agreement, to_settle, unsettled
 
 
@@ -195,7 +195,7 @@ def make_queue_panel(
     wire(start.click, assign, [query, names, overlap, part], view, **REVIEW_QUEUE)
     in_player.wire(following.click, with_query(assigning.open_next, context, batches, reviews), query)
     open_following = partial(assigning.open_following, context, batches, reviews)
-    in_player.answer("next_video", open_following, in_player.live, in_player.view, **in_player.ends)
+    in_player.answer("next_video", open_following, None, in_player.view, **in_player.ends)
     return view
 
 

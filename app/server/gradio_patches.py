@@ -85,8 +85,8 @@ def share_sessions() -> None:
     """Let the state of a new session replace the oldest one of the user who has the most, not that of another user.
 
     A session that only kept a connection open, for which Gradio needs no login, has no user. Long names are refused:
-    names are kept, and any client can begin sessions. A new session removes those whose window was closed for as long
-    as Gradio keeps the values of one, which removes these alone.
+    names are kept, and any client can begin sessions. A session whose window was closed is removed after the time for
+    which Gradio keeps its values: it removes only those that an event has set.
     """
     find = StateHolder.__getitem__
     users = WeakKeyDictionary[StateHolder, dict[str, str]]()
@@ -94,8 +94,6 @@ def share_sessions() -> None:
     def find_short(states: StateHolder, name: str) -> SessionState:
         if len(name) > MAX_SESSION_CHARS:
             raise ValueError(_LONG_SESSION)
-        if name not in states.session_data:
-            remove_closed(states)
         return find(states, name)
 
     def remove_closed(states: StateHolder) -> None:
@@ -123,6 +121,7 @@ def share_sessions() -> None:
 
     setattr(StateHolder, "__getitem__", find_short)  # noqa: B010 - mypy refuses the assignments
     setattr(StateHolder, "update", update)  # noqa: B010
+    setattr(StateHolder, "delete_all_expired_state", remove_closed)  # noqa: B010 - called once a second
 
 
 def share_queue() -> None:

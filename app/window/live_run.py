@@ -1,4 +1,4 @@
-"""The work in progress of a browser window, one run from the click on Run to its end; and the cache of recordings.
+"""What a browser window shows: its video, and its run from the click on Run to its end; and the cache of recordings.
 
 A recording holds the frame embeddings and the KV cache of a run, so that a re-run with new thresholds computes only the
 difference. Without a recording, the video is encoded again with identical results.
@@ -7,10 +7,11 @@ difference. Without a recording, the video is encoded again with identical resul
 from collections import OrderedDict
 from dataclasses import dataclass, field
 from threading import Event, Lock
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 from weakref import ref
 
 from stepscope.app.core.run import Run
+from stepscope.app.core.videos import Clip
 from stepscope.engine.config import Thresholds
 from stepscope.engine.live.questions import AskedQuestions
 from stepscope.engine.records import UserTurn
@@ -100,6 +101,43 @@ class LiveRun(Cancellable):
         self.recording = None
         if self.branch is not None:
             self.branch.recording = None
+
+
+@dataclass(slots=True, kw_only=True)
+class Window:
+    """What a window shows; a ``gr.State`` gives each one a record of its own, which all its events share.
+
+    Some of them run at once, such as a run that streams and a click on another video. So no handler sets a field: it
+    returns those that it changes by their names, as in ``PlayerView(status="Done.", live=run)``, and ``widgets.wire``
+    sets these alone. Gradio never writes the state: it would put back the other fields as they were.
+    """
+
+    clip: Clip | None = None
+    """The video, which *Run* streams; None without one."""
+    live: LiveRun | None = None
+    """The run, from the click on *Run*; None without one."""
+
+    @property
+    def run(self) -> Run | None:
+        """The displayed run, without outputs while it streams."""
+        live = self.live
+        return live.run if live is not None else None
+
+    def find_finished(self, use: str) -> tuple[LiveRun, Run]:
+        """Return the displayed run, ended and with frames. Raises ``ValueError`` without one to ``use``."""
+        if (live := self.live) is None or (run := live.run) is None or not run.outputs or not live.ended.is_set():
+            raise ValueError(f"there is no finished run to {use}; press Run and wait until it ends")
+        return live, run
+
+    def take(self, updates: dict[str, Any]) -> None:
+        """Move the fields of the window out of the updates of an event into it; a run that is replaced ends."""
+        before = self.live
+        for name in updates.keys() & {"clip", "live"}:
+            setattr(self, name, updates.pop(name))
+        if before is not None and before is not self.live:
+            before.is_cancelled = True
+            if self.live is None or self.live.is_started:
+                before.stop()  # so that no update of it comes after those of this event
 
 
 DEFAULT_BUDGET_BYTES = 4 * 2**30

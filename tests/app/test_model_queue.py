@@ -8,13 +8,13 @@ import gradio as gr
 import pytest
 
 from stepscope.app.batch.runs.handlers import ShownRun
-from stepscope.app.controls.widgets import MODEL_QUEUE
+from stepscope.app.controls.widgets import MODEL_QUEUE, READ_PLAYHEAD_JS
 from stepscope.app.player import handlers, opening, reruns
 from stepscope.app.player.commands import COMMANDS, ThresholdRequest
 from stepscope.app.player.questions import ask_in_run
 from stepscope.app.review_store.store import open_store
 from stepscope.app.window.context import AppContext
-from stepscope.app.window.live_run import LiveRun
+from stepscope.app.window.live_run import LiveRun, Window
 from tests.support.pages.benches import make_page, run_through
 from tests.support.paths import ROOT
 
@@ -44,6 +44,18 @@ def test_no_event_of_the_queue_follows_another_event_without_a_ticket(page: gr.B
         assert len(changing) <= number, f"only what has work for the model: {changing}"
 
 
+def test_no_event_writes_the_one_window_as_a_whole(page: gr.Blocks) -> None:
+    states = [block for block in page.blocks.values() if isinstance(block, gr.State)]
+    (window,) = (state for state in states if isinstance(state.value, Window))
+    assert sum(window in function.inputs for function in page.fns.values()) > 20
+    assert not any(window in function.outputs for function in page.fns.values())
+
+
+def test_the_script_that_reads_the_playhead_sets_a_box_of_its_own(page: gr.Blocks) -> None:
+    events = [function for function in page.fns.values() if function.js == READ_PLAYHEAD_JS]
+    assert [event.inputs[-1].get_config()["visible"] for event in events] == ["hidden"] * 3
+
+
 def has_ticket(update: Any) -> bool:
     """Return whether a handler changes the state whose event enters the queue."""
     return isinstance(update, int)
@@ -68,7 +80,7 @@ def test_views_of_reviews_come_in_the_order_of_their_events(page: gr.Blocks, sho
 def test_a_page_enters_it_only_to_stream_the_run_of_its_link(
     context: AppContext, link: dict[str, str], has_work: bool
 ) -> None:
-    view = opening.open_page(context, None, link)
+    view = opening.open_page(context, link)
     assert has_ticket(view.stream) == has_work
     assert (view.live is not None) == has_work
 
@@ -76,15 +88,15 @@ def test_a_page_enters_it_only_to_stream_the_run_of_its_link(
 @pytest.mark.parametrize(("speak", "has_work"), [(0.5, False), (2, False), (0.2, True)])
 def test_only_other_thresholds_enter_it(context: AppContext, finished: LiveRun, speak: float, has_work: bool) -> None:
     asked = ThresholdRequest(speak=speak, update=0.5, ticket=1, has_run=True)
-    view = reruns.request_thresholds(context, finished, asked)
+    view = reruns.request_thresholds(context, Window(live=finished), asked)
     assert has_ticket(view.rerun) == has_work
-    assert has_ticket(handlers.show_stopped(context, finished).rerun) == has_work
+    assert has_ticket(handlers.show_stopped(context, Window(live=finished)).rerun) == has_work
 
 
 def test_refused_work_does_not_enter_it(context: AppContext) -> None:
     refused = [
-        handlers.queue_run(context, None, None, "", "", "", 0.5, 0.5),
-        ask_in_run(context, None, "What is next?", None),
+        handlers.queue_run(context, Window(), "", "", "", 0.5, 0.5),
+        ask_in_run(context, Window(), "What is next?", None),
     ]
     assert [has_ticket(ticket) for view in refused for ticket in (view.stream, view.rerun)] == [False] * 4
 

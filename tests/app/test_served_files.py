@@ -81,7 +81,7 @@ def test_no_file_is_served_because_a_split_or_a_run_folder_names_it(
 
 def shown_video(client: PageClient, name: str) -> Any:
     """Choose a bundled video; return the value of the video component."""
-    return client.choose_video(name)["output"]["data"][1]
+    return client.choose_video(name)["output"]["data"][0]
 
 
 def test_a_video_is_served_as_a_video_whatever_its_file_is_called(client: PageClient) -> None:
@@ -98,7 +98,7 @@ def test_a_video_is_served_as_a_video_whatever_its_file_is_called(client: PageCl
 def test_what_is_no_video_is_not_shown(client: PageClient, number: int) -> None:
     output = client.choose_video(f"no video {number}")["output"]
     assert SECRET not in json.dumps(output)
-    assert "error" in output or output["data"][1] in (None, {"__type__": "update"})
+    assert "error" in output or output["data"][0] in (None, {"__type__": "update"})
 
 
 def test_tables_are_handed_out_and_neither_the_store_nor_what_a_link_leads_to(client: PageClient, world: Path) -> None:

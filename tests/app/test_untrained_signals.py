@@ -11,7 +11,7 @@ from stepscope.app.batch.sweeps.calibration import calibrate
 from stepscope.app.core.videos import read_splits
 from stepscope.app.player.proposals import propose_steps, read_proposal
 from stepscope.app.window.context import AppContext
-from stepscope.app.window.live_run import Cancellable, LiveRun
+from stepscope.app.window.live_run import Cancellable, LiveRun, Window
 from tests.support.data.batches import copies, write_split
 from tests.support.pages.batch_tab import make_batches
 from tests.support.pages.benches import make_context, run_views
@@ -51,7 +51,7 @@ def test_thresholds_are_calibrated_on_the_videos_at_hand(
     split = write_split(tmp_path, *copies(demo_manifest, tmp_path, 1))
     batches = make_batches(split, checkpoint=folder, runs=tmp_path / "runs")
     batches = replace(batches, splits=read_splits([], [split]))
-    *running, last = calibrate(context, batches, Cancellable(), None)
+    *running, last = calibrate(context, batches, Cancellable(), Window())
     assert re.search(r"\d+ of 300 frames, \d+ of 25 runs", running[-1].progress)
     assert (running[-1].start.interactive, running[-1].cancel.interactive) == (False, True)
     assert (last.start.interactive, last.cancel.interactive) == (True, False)
@@ -61,15 +61,14 @@ def test_thresholds_are_calibrated_on_the_videos_at_hand(
     assert "There the model never speaks" in said
     assert last.speak in (0.05, 0.275, 0.5, 0.725, 0.95)
     assert last.update in (0.05, 0.275, 0.5, 0.725, 0.95)
-    (refused,) = calibrate(context, replace(batches, splits={}), Cancellable(), None)
+    (refused,) = calibrate(context, replace(batches, splits={}), Cancellable(), Window())
     assert "no video at hand has a reference" in refused.progress
 
 
 def test_steps_are_proposed_by_the_model(context: AppContext) -> None:
     clip = context.bundled_videos.find("truck-2")
-    assert "enter its goal" in propose_steps(context, clip, " ")[1].value
-    _, said = propose_steps(context, clip, "build the toy truck")
-    assert "proposed" in said.value
+    assert "enter its goal" in propose_steps(context, Window(clip=clip), " ").status.value
+    assert "proposed" in propose_steps(context, Window(clip=clip), "build the toy truck").status.value
 
 
 @pytest.mark.parametrize(

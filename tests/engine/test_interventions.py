@@ -146,6 +146,13 @@ def case(request: pytest.FixtureRequest, cases: dict[str, Case], tmp_path_factor
     return cases[request.param]
 
 
+@pytest.fixture
+def heads(cases: dict[str, Case], tmp_path_factory: pytest.TempPathFactory) -> Case:
+    if "heads" not in cases:
+        cases["heads"] = Case(*load_heads(tmp_path_factory.mktemp("tiny")))
+    return cases["heads"]
+
+
 def test_the_own_outputs_forced_give_the_run(case: Case) -> None:
     recording = case.record()
     assert any(output.response is not None for output in recording.outputs)
@@ -247,9 +254,8 @@ def test_forced_updates_of_a_model_that_answers_leave_no_text() -> None:
     assert branch.counts.tokens == 0
 
 
-def test_probes_answer_from_the_forced_history_and_leave_it_as_it_is(tmp_path: Path) -> None:
-    case = Case(*load_heads(tmp_path))
-    recording, forced = case.record(), CHANGES["probes"]
+def test_probes_answer_from_the_forced_history_and_leave_it_as_it_is(heads: Case) -> None:
+    recording, forced = heads.record(), CHANGES["probes"]
     probed = list(recording.branch(forced).run())
     plain = list(recording.branch(replace(forced, is_probed=False)).run())
     assert torch.allclose(probs(probed), probs(plain), atol=1e-4)
@@ -261,9 +267,9 @@ def test_probes_answer_from_the_forced_history_and_leave_it_as_it_is(tmp_path: P
         assert decided(list(recording.branch(history).run()))[frame][1:4] == decided(probed)[frame][1:4]
 
 
-def test_a_forced_turn_counts_as_a_trigger_for_the_frames_after_it(tmp_path: Path) -> None:
-    checkpoint, config = load_heads(tmp_path)
-    case = Case(checkpoint, replace(config, decision_policy="heads-hysteresis", speak_threshold=0.0))
+def test_a_forced_turn_counts_as_a_trigger_for_the_frames_after_it(heads: Case) -> None:
+    config = replace(heads.config, decision_policy="heads-hysteresis", speak_threshold=0.0)
+    case = Case(heads.checkpoint, config)
     forced = case.run_new(Intervention(turns={3: ForcedTurn(response="Good."), 0: ForcedTurn()}))
     spoken = [output.frame_index for output in forced if output.response is not None]
     assert spoken[:2] == [1, 3], "a forced silence is no trigger"
@@ -279,9 +285,9 @@ def test_a_forced_turn_counts_as_a_trigger_for_the_frames_after_it(tmp_path: Pat
         (Intervention(pictures={1: 41}), "frame 41 cannot be changed"),
     ],
 )
-def test_a_frame_that_does_not_exist_is_refused(tmp_path: Path, change: Intervention, reason: str) -> None:
+def test_a_frame_that_does_not_exist_is_refused(heads: Case, change: Intervention, reason: str) -> None:
     with pytest.raises(ValueError, match=reason):
-        Case(*load_heads(tmp_path)).record().branch(change)
+        heads.record().branch(change)
 
 
 def test_contradictions_are_refused() -> None:

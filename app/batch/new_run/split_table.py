@@ -19,7 +19,6 @@ from stepscope.app.player.views import PlayerView, status_line
 from stepscope.app.templates import render
 from stepscope.app.window.context import AppContext
 from stepscope.app.window.landing import START
-from stepscope.app.window.live_run import LiveRun
 from stepscope.engine.plurals import format_count
 from stepscope.eval.data.samples import InvalidSample, Sample, Split
 
@@ -90,13 +89,11 @@ def _list_recipes(split: Split) -> Iterator[Mapping[str, Any]]:
         yield {"title": title, "size": size, "steps": steps}
 
 
-def open_row(
-    context: AppContext, batches: BatchContext, live: LiveRun | None, name: str | None, event: gr.SelectData
-) -> PlayerView:
+def open_row(context: AppContext, batches: BatchContext, name: str | None, event: gr.SelectData) -> PlayerView:
     """Show the video of a clicked row in the player, with its reference."""
     split = batches.listed_splits().get(name or "")
     sample = None if split is None else split.find(str(event.row_value[0]))
-    return opening.open_reference(context, live, sample, destination=START)
+    return opening.open_reference(context, sample, destination=START)
 
 
 def make_split_panel(context: AppContext, batches: BatchContext, *, split: Any, here: Any, in_player: InPlayer) -> None:

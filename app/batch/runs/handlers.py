@@ -27,7 +27,7 @@ from stepscope.app.player.views import PlayerView
 from stepscope.app.window.context import AppContext
 from stepscope.app.window.focus import count_mistakes
 from stepscope.app.window.landing import WORST
-from stepscope.app.window.live_run import LiveRun
+from stepscope.app.window.live_run import Window
 from stepscope.eval.reports.table_files import Results, read_results
 from stepscope.eval.runs.folder import UNSCORED
 
@@ -196,13 +196,13 @@ def leave() -> Any:
 
 
 def step_video(
-    context: AppContext, batches: BatchContext, live: LiveRun | None, selection: Selection, step: Step
+    context: AppContext, batches: BatchContext, window: Window, selection: Selection, step: Step
 ) -> PlayerView:
     """Show the next (1) or previous (-1) video of the player's run at its worst moment.
 
     The ``selection`` is that of the table; a run that is not shown there has all videos, as the table would list them.
     """
-    run = live.run if live is not None else None
+    run = window.run
     shown = run.name or run.kept_as if run is not None else ""
     if run is None or not shown:
         return opening.refuse(ValueError("the player shows no saved run; open a video of one in Batch"))
@@ -215,4 +215,4 @@ def step_video(
     at = ids.index(run.clip.name) + step.by if run.clip.name in ids else 0
     if not 0 <= at < len(ids):
         return opening.refuse(ValueError(f"this is the {'last' if step.by > 0 else 'first'} video of the run's table"))
-    return opening.open_moment(context, batches, live, ids[at], names=(shown,), destination=WORST)
+    return opening.open_moment(context, batches, ids[at], names=(shown,), destination=WORST)

@@ -18,7 +18,7 @@ from stepscope.app.core.videos import Clip
 from stepscope.app.player.component import patch_player
 from stepscope.app.player.views import PlayerComponents
 from stepscope.app.window.context import AppContext
-from stepscope.app.window.live_run import Cancellable
+from stepscope.app.window.live_run import Cancellable, Window
 from stepscope.engine.plurals import format_count
 from stepscope.eval.data.samples import Split
 from stepscope.eval.metrics.definitions import find_metric
@@ -29,19 +29,19 @@ from stepscope.eval.sweeps.folder import read_sweep
 from stepscope.eval.sweeps.grid import GRID_SIZES
 
 
-def calibrate(context: AppContext, batches: BatchContext, live: Cancellable, clip: Clip | None) -> Generator[Updates]:
+def calibrate(context: AppContext, batches: BatchContext, handle: Cancellable, window: Window) -> Generator[Updates]:
     """Run the labelled videos at each point of a grid, yield the progress, and set the sliders to the best point.
 
     The videos are the shown upload, if it has a reference, else those of the split of the shown video. A sweep that was
     left is continued.
     """
-    yield from run_planned(context, live, partial(_plan, context, batches, clip), _read)
+    yield from run_planned(context, handle, partial(_plan, context, batches, window.clip), _read)
 
 
 def wire_calibration(context: AppContext, batches: BatchContext, view: PlayerComponents, buttons: WorkButtons) -> None:
     """Wire the button of the player that calibrates its sliders, and the button that cancels it."""
     outputs = {**buttons._asdict(), **view.choose("speak", "update"), "preview": view.player}
-    inputs, run = [gr.State(None), view.clip], partial(calibrate, context, batches)
+    inputs, run = [gr.State(None), view.window], partial(calibrate, context, batches)
     wire_work(buttons, run, inputs, outputs, cancelled=CANCELLED, **SWEEP_QUEUE)
 
 

@@ -104,18 +104,18 @@ ADDRESSES: dict[str, tuple[dict[str, str], dict[str, Any]]] = {
 @pytest.mark.parametrize("name", ADDRESSES)
 def test_an_address_opens_what_it_opened_before(context: AppContext, finished: BatchContext, name: str) -> None:
     link, expected = ADDRESSES[name]
-    assert follow(context, link, open_link(context, finished, None, link)) == expected
+    assert follow(context, link, open_link(context, finished, link)) == expected
 
 
 def test_the_address_of_a_kept_run_opens_it(context: AppContext, finished: BatchContext) -> None:
     made = run_through(context, context.bundled_videos.find("boat"), speak_threshold=0.3).run
     assert made is not None
     link = {"video": "boat", "run": made.digest, "speak": "0.3", "update": "0.5", "context": "refresh", "t": "1.2"}
-    view = open_link(context, finished, None, link)
+    view = open_link(context, finished, link)
     assert json.loads(view.player)["run"] == made.digest
     said = "It has no reference to score against."  # its task is not that of the reference
     assert follow(context, link, view) == {"video": "boat", "speak": 0.3, "time": 1.2, "status": said}
-    again = follow(context, link, open_link(context, finished, None, link | {"run": "0" * 12}))
+    again = follow(context, link, open_link(context, finished, link | {"run": "0" * 12}))
     assert again == {"video": "boat", "speak": 0.3, "status": "Waiting to start.", "waits": True}
 
 

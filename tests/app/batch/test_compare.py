@@ -160,14 +160,14 @@ def test_two_runs_are_compared_and_each_row_opens_both(context: AppContext, fini
     assert (again.said, again.turns) == (view.said, view.turns), "that comparison ended late"
     assert {row[2] for row in comparing.choose_turns(batches, view.compared, "both")} == {"both"}
     event: Any = SimpleNamespace(row_value=view.turns[0])
-    shown = json.loads(comparing.open_turn(context, batches, None, view.compared, event).player)
+    shown = json.loads(comparing.open_turn(context, batches, view.compared, event).player)
     assert (shown["run_name"], shown["other"]["run_name"]) == ("silent", "a"), "it is wrong only in B"
     assert shown["landing"]["time"] == view.turns[0][1]
     failed = {key for key in keys_of_failures(shown) if key == shown["landing"]["event"]}
     assert failed, "the turn is selected as the failure that it is"
     assert not shown["landing"]["opens_review"]
     event = SimpleNamespace(row_value=[*view.turns[0][:2], "new in B", "unexplained", "1"])
-    shown = json.loads(comparing.open_turn(context, batches, None, view.compared, event).player)
+    shown = json.loads(comparing.open_turn(context, batches, view.compared, event).player)
     assert shown["run_name"] == "silent", "it is new there"
     assert shown["landing"]["event"] in keys_of_failures(shown), "a first mistake is selected, too"
     assert "First mistakes are not compared: neither run has a diagnosis. Open such a run" in view.said
@@ -177,7 +177,7 @@ def test_two_runs_are_compared_and_each_row_opens_both(context: AppContext, fini
     missed = [found.scores[0]["missing_rate"] for found in view.compared.videos]
     assert (points["customdata"], points["y"]) == (["v0", "v1", "v2"], missed)
     above = ("silent", "a") if of_b[NUM_FAILURES] > of_a[NUM_FAILURES] else ("a", "silent")
-    shown = json.loads(comparing.open_both(context, batches, None, view.compared, event).player)
+    shown = json.loads(comparing.open_both(context, batches, view.compared, event).player)
     assert (shown["name"], shown["run_name"], shown["other"]["run_name"]) == ("v1", *above)
     assert comparing.compare(context, batches, "a", "a", "both", "F1").said.startswith("Tick two runs")
     assert "there is no run" in comparing.compare(context, batches, "a", "../x", "both", "F1").said

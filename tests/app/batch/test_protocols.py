@@ -71,12 +71,12 @@ def test_one_run_has_its_values_and_the_turns_that_count_differently(show: Any) 
 def test_a_click_on_a_turn_opens_the_player_there(context: AppContext, page: BatchContext, show: Any) -> None:
     shown = show("chatty", "late").shown
     event: Any = SimpleNamespace(row_value=["v1", 2.0, "late", WORDS, "", ""])
-    opened = tab.open_turn(context, page, None, shown, event)
+    opened = tab.open_turn(context, page, shown, event)
     packed = json.loads(opened.player)
     assert (opened.tabs.selected, packed["landing"]["time"], packed["video_id"]) == ("player", 2.0, "v1")
     assert packed["run_name"] == "late"
     with pytest.warns(UserWarning, match="no run is shown"):
-        tab.open_turn(context, page, None, None, event)
+        tab.open_turn(context, page, None, event)
 
 
 def test_what_cannot_be_scored_is_a_sentence(context: AppContext, page: BatchContext, show: Any) -> None:

@@ -19,6 +19,7 @@ from stepscope.app.player.views import PlayerView, show_run
 from stepscope.app.window.context import AppContext
 from stepscope.app.window.focus import list_videos
 from stepscope.app.window.landing import WORST
+from stepscope.app.window.live_run import Window
 from stepscope.eval.runs.folder import RunFolder
 from tests.support.pages.batch_tab import make_jobs, select
 
@@ -36,10 +37,10 @@ def test_the_videos_of_a_run_follow_one_another_in_the_order_of_its_table(
     monkeypatch.setattr(gr, "Warning", said.append)
 
     def step(live: Any, by: Literal[1, -1], *, name: str | None = "a", **chosen: Any) -> Any:
-        return live_of(handlers.step_video(context, finished, live, select(name, **chosen), Step(by=by)))
+        return live_of(handlers.step_video(context, finished, Window(live=live), select(name, **chosen), Step(by=by)))
 
     event: Any = SimpleNamespace(row_value=["v1", 0.5])
-    second = live_of(opening.open_video(context, finished, None, "a", event))
+    second = live_of(opening.open_video(context, finished, "a", event))
     first = step(second, -1)
     assert (first.run.clip.name, first.run.name) == ("v0", "a")
     assert step(first, 1).run.clip.name == "v1"
@@ -61,7 +62,7 @@ def test_the_videos_of_a_run_follow_one_another_in_the_order_of_its_table(
 def test_a_row_opens_its_video_at_the_worst_moment(context: AppContext, finished: BatchContext) -> None:
     batches = finished
     event: Any = SimpleNamespace(row_value=["v1", 0.5])
-    view = opening.open_video(context, batches, None, "a", event)
+    view = opening.open_video(context, batches, "a", event)
     shown = json.loads(view.player)
     assert view.clip is not None
     assert view.clip.name == "v1"
@@ -102,5 +103,5 @@ def test_the_tab_opens_with_the_bundled_run(empty: BatchContext, context: AppCon
     view = handlers.enter(empty, select(None), request)
     assert (view.shown.name, view.runs) == (BUNDLED_NAME, BUNDLED_NAME)
     event: Any = SimpleNamespace(row_value=["v1"])
-    shown = opening.open_video(context, empty, None, BUNDLED_NAME, event)
+    shown = opening.open_video(context, empty, BUNDLED_NAME, event)
     assert json.loads(shown.player)["run_name"] == BUNDLED_NAME

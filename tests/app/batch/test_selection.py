@@ -255,13 +255,13 @@ def test_each_moment_opens_its_own_event_and_says_its_place(
 
     monkeypatch.setattr(opening, "open_moment", open_moment)
     hits = search(batches, "is:message")
-    at = [searching.open_hit(NO_CONTEXT, batches, None, hits, number).at for number in range(len(hits.moments))]
+    at = [searching.open_hit(NO_CONTEXT, batches, hits, number).at for number in range(len(hits.moments))]
     assert at == list(range(len(hits.moments)))
     assert [one["destination"].place.number for one in opened] == [number + 1 for number in at]
     assert len({one["destination"].event for one in opened}) == len(opened)
     monkeypatch.setattr(gr, "Warning", lambda words: None)
-    assert searching.open_hit(NO_CONTEXT, batches, None, hits, len(at)) == PlayerView()
-    assert searching.open_hit(NO_CONTEXT, batches, None, None, 0) == PlayerView()
+    assert searching.open_hit(NO_CONTEXT, batches, hits, len(at)) == PlayerView()
+    assert searching.open_hit(NO_CONTEXT, batches, None, 0) == PlayerView()
 
 
 def test_the_moments_are_exported(batches: BatchContext) -> None:

@@ -10,7 +10,7 @@ from stepscope.app.chat import handlers
 from stepscope.app.chat.window import ChatWindow
 from stepscope.app.player.ask import ANSWER, CORRECTION, QUESTION, add_user_turn, propose_turn
 from stepscope.app.window.context import AppContext
-from stepscope.app.window.live_run import LiveRun
+from stepscope.app.window.live_run import LiveRun, Window
 from tests.support.chat import answer, answering, ask, edit, questions, take, wait_until_idle
 
 
@@ -84,7 +84,7 @@ def test_an_error_brings_the_earlier_branches_back(context: AppContext, live: Li
 
 
 def test_a_page_that_closes_frees_the_worker(context: AppContext, live: LiveRun) -> None:
-    window: ChatWindow = handlers.queue_question(None, live, "What is next?", "7").window
+    window: ChatWindow = handlers.queue_question(None, Window(live=live), "What is next?", "7").window
     take(answering(context, window, live), 2)
     wait_until_idle(context)
     assert not window.is_waiting
@@ -92,7 +92,7 @@ def test_a_page_that_closes_frees_the_worker(context: AppContext, live: LiveRun)
 
 def test_a_page_that_closes_in_the_queue_leaves_it(context: AppContext, live: LiveRun) -> None:
     pool = context.chat_service.pool
-    window: ChatWindow = handlers.queue_question(None, live, "What is next?", "7").window
+    window: ChatWindow = handlers.queue_question(None, Window(live=live), "What is next?", "7").window
     with pool.enqueue((1,)):
         assert take(answering(context, window, live), 1)[0].status.startswith("Your question is")
         assert pool.status.num_queued == 0
@@ -113,7 +113,7 @@ def test_a_full_queue_refuses_a_question_in_a_sentence(context: AppContext, live
 
 @pytest.mark.parametrize(("text", "reason"), [("  ", "Type a question"), ("x" * 2001, "more than 2000")])
 def test_a_question_that_cannot_be_asked_is_refused(live: LiveRun, text: str, reason: str) -> None:
-    assert reason in handlers.queue_question(None, live, text, "").status
+    assert reason in handlers.queue_question(None, Window(live=live), text, "").status
 
 
 def test_without_a_run_of_this_checkpoint_a_question_is_refused(context: AppContext, live: LiveRun) -> None:
@@ -129,14 +129,14 @@ def test_the_last_turn_is_proposed_to_the_reference(context: AppContext, live: L
     window, _ = ask(context, None, live, "What is next?")
     spoken = " ".join((window.answered[-1].answer or "").split())
     for kind, text in {QUESTION: "What is next?", ANSWER: spoken, CORRECTION: spoken}.items():
-        assert propose_turn(kind, window, live) == {"as": kind, "text": text, "time_s": 2.5}
-    assert propose_turn(QUESTION, None, live) is None
+        assert propose_turn(kind, window, Window(live=live)) == {"as": kind, "text": text, "time_s": 2.5}
+    assert propose_turn(QUESTION, None, Window(live=live)) is None
 
 
 def test_the_last_question_is_added_to_the_user_turns_of_the_next_run_once(context: AppContext, live: LiveRun) -> None:
     window, _ = ask(context, None, live, "What is next?")
-    typed, status = add_user_turn(window, live, "1: Hello")
+    typed, status = add_user_turn(window, Window(live=live), "1: Hello")
     assert typed == "1: Hello\n2.5: What is next?"
     assert "Run" in status
-    assert add_user_turn(window, live, typed)[0] == typed
-    assert add_user_turn(None, live, None) == ("", "Ask a question first.")
+    assert add_user_turn(window, Window(live=live), typed)[0] == typed
+    assert add_user_turn(None, Window(live=live), None) == ("", "Ask a question first.")

@@ -38,10 +38,10 @@ def test_the_settings_of_a_file_reach_new_runs_and_the_sliders(
     def build(context: AppContext, batches: BatchContext, reviews: Any) -> None:
         page = build_page(context, batches, reviews).get_config_file()
         sliders = {part["props"].get("elem_id"): part["props"].get("value") for part in page["components"]}
-        clip = opening.show_bundled(context, None, context.bundled_videos.find("truck-1")).clip
+        clip = opening.show_bundled(context, context.bundled_videos.find("truck-1")).clip
         live = run_through(context, clip, speak_threshold=0.7)
         assert live.run is not None
-        view = opening.open_page(context, None, {"video": "truck-1"})
+        view = opening.open_page(context, {"video": "truck-1"})
         thresholds = [view.speak, view.update]
         assert clip is not None
         upload = open_upload(context, clip.path).clip

@@ -31,7 +31,7 @@ def context(tmp_path_factory: pytest.TempPathFactory) -> AppContext:
 def test_the_page_opens_on_the_first_failure_of_the_opening_video(context: AppContext) -> None:
     assert context.opening_clip is not None
     assert context.opening_clip.name == OPENING_VIDEO
-    page = opening.open_page(context, None, {})
+    page = opening.open_page(context, {})
     packed = json.loads(page.player)
     (event,) = (event for event in packed["events"] if event["key"] == packed["landing"]["event"])
     assert (packed["landing"]["time"], event["text"], event["kind"]) == (15.0, "S4->start", "update")

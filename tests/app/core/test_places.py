@@ -53,7 +53,7 @@ def test_an_upload_and_its_run_are_there_again_after_a_reload(context: AppContex
     done = run(context, clip, goal="my goal", steps="S1: look", user_turns="1: Next?", speak_threshold=0.3)
     place = json.loads(pack_run(done))["place"]
     assert place == {"upload": clip.video_id, "run": done.digest, "speak": "0.3", "update": "0.5", "context": "refresh"}
-    view = opening.open_page(context, None, {**place, "t": "2"})
+    view = opening.open_page(context, {**place, "t": "2"})
     assert view.clip == clip
     assert (view.goal, view.steps, view.user_turns) == ("my goal", "S1: look", "1: Next?")
     assert view.status.value == "It has no reference to score against."
@@ -68,18 +68,18 @@ def test_a_run_that_a_reload_interrupts_starts_again_with_the_typed_task(context
     next(stream)
     assert live.run is not None
     place, digest = run_url_params(live.run), live.run.digest
-    page = opening.open_page(context, None, place)
+    page = opening.open_page(context, place)
     assert (page.goal, page.user_turns) == ("my goal", "1: Next?")
     assert (page.status.value, page.live.linked_digest) == ("Waiting to start.", digest)
     *_, last = stream
     assert "Done" in last.status.value
-    assert opening.open_page(context, None, place).live.run is live.run
+    assert opening.open_page(context, place).live.run is live.run
 
 
 def test_an_upload_that_is_gone_is_said_to_be_gone(context: AppContext, clip: Clip) -> None:
     clip.path.unlink()
     for video_id in (clip.video_id, "other.mp4 12345678"):
-        view = opening.open_page(context, None, {"upload": video_id})
+        view = opening.open_page(context, {"upload": video_id})
         assert view.status.value == (
             f"⚠ the link cannot be opened: the upload {video_id} is no longer on this server; upload it again."
         )
@@ -89,11 +89,11 @@ def test_an_upload_that_is_gone_is_said_to_be_gone(context: AppContext, clip: Cl
 def test_a_bundled_video_with_another_task_is_not_run_again_but_shown(context: AppContext) -> None:
     bundled = context.bundled_videos.find("truck-1")
     done = run(context, bundled, goal="something else")
-    page = opening.open_page(context, None, run_url_params(done))
+    page = opening.open_page(context, run_url_params(done))
     assert page.goal == "something else"
     assert page.live.run is done
     own = run(context, bundled, user_turns="3.5: What is next?")
-    view = opening.open_page(context, None, run_url_params(own))
+    view = opening.open_page(context, run_url_params(own))
     assert (view.live.run, view.live.linked_digest) == (None, own.digest), "it is run again"
 
 
@@ -104,9 +104,9 @@ def test_a_link_reproduces_its_run_on_a_server_with_another_strategy(context: Ap
     made = run(context, clip, **boxes, strategy="refresh")
     assert link_params(made) == {"video": clip.name, "context": "refresh"}
     other = replace(context, config=replace(context.config, context_strategy="drop-all"))
-    opened = opening.open_page(other, None, run_url_params(made))
+    opened = opening.open_page(other, run_url_params(made))
     live = opened.live
     list(run_views(other, clip, live, **boxes, strategy=opened.strategy))
     assert (live.run.config.context_strategy, live.run.digest) == ("refresh", made.digest)
     of_an_earlier_version = {name: value for name, value in run_url_params(made).items() if name != "context"}
-    assert opening.open_page(other, None, of_an_earlier_version).strategy == "drop-all"
+    assert opening.open_page(other, of_an_earlier_version).strategy == "drop-all"

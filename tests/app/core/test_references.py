@@ -19,7 +19,7 @@ from stepscope.app.review_store.actions import Action, Event
 from stepscope.app.review_store.store import open_store, read_review
 from stepscope.app.reviews.query import UNSPLIT, ReviewQuery, gather_query_videos, summarize_query
 from stepscope.app.window.context import AppContext, ReviewContext
-from stepscope.app.window.live_run import LiveRun
+from stepscope.app.window.live_run import LiveRun, Window
 from stepscope.engine.records import Step
 from stepscope.eval.annotations.corrections import Correction, name_turns
 from stepscope.eval.data.loading import read_samples
@@ -53,7 +53,7 @@ def sample(demo_manifest: Path) -> Sample:
 
 @pytest.fixture
 def take(context: AppContext) -> Take:
-    return lambda clip, path: handlers.set_reference(context, None, clip, str(path) if path else None)
+    return lambda clip, path: handlers.set_reference(context, Window(clip=clip), str(path) if path else None)
 
 
 @pytest.mark.parametrize("form", ["manifest", "proassist"])
@@ -157,7 +157,7 @@ def test_a_file_that_cannot_be_used_is_refused_in_a_sentence_and_changes_nothing
 
 def test_a_reference_without_an_upload_says_where_it_belongs(context: AppContext, tmp_path: Path) -> None:
     for clip in (None, context.bundled_videos.clips[0]):
-        assert "upload a video first" in check_reference(clip, str(tmp_path / "own.json"))[1].value
+        assert "upload a video first" in check_reference(Window(clip=clip), str(tmp_path / "own.json")).problem.value
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,7 @@ from stepscope.app.core.saved import read_saved_run
 from stepscope.app.core.videos import sample_clip
 from stepscope.app.player import reruns
 from stepscope.app.window.context import AppContext
-from stepscope.app.window.live_run import LiveRun, RecordingCache
+from stepscope.app.window.live_run import LiveRun, RecordingCache, Window
 from stepscope.app.window.payload import pack_run
 from stepscope.engine.config import Thresholds
 from stepscope.eval.cli.finished_runs import score
@@ -126,7 +126,7 @@ def ran(context: AppContext) -> LiveRun:
 
 def exact(context: AppContext, live: LiveRun) -> list[tuple[Any, ...]]:
     live.requested = Thresholds(speak=0.2, update=0.3)
-    list(reruns.rerun(context, live))
+    list(reruns.rerun(context, Window(live=live)))
     assert live.run is not None
     return [(output.response, output.updates, dict(output.dst_state)) for output in live.run.outputs]
 

@@ -96,7 +96,7 @@ def test_a_webcam_session_is_recorded_and_opens_in_the_player(
     assert [turn.text for turn in sample.turns if turn.role == "user"] == ["What is next?"]
     outputs = RunFolder(batches.runs / window.run_name).outputs(sample)
     assert any(output.response is not None for output in outputs), "the question is answered below the threshold"
-    opened = handlers.open_recording(context, batches, None, window)
+    opened = handlers.open_recording(context, batches, window)
     shown = json.loads(opened.player)
     assert (shown["run_name"], shown["is_finished"]) == (window.run_name, True)
     assert opened.status.value.startswith(f"{window.run_name}, 0:")

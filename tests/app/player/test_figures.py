@@ -18,7 +18,7 @@ from stepscope.app.player.downloads import TIMELINE, VIDEO_CHARTS, export_figure
 from stepscope.app.review_store.actions import Action
 from stepscope.app.review_store.store import open_store
 from stepscope.app.window.context import ReviewContext
-from stepscope.app.window.live_run import LiveRun
+from stepscope.app.window.live_run import LiveRun, Window
 from stepscope.engine.records import read_outputs
 from stepscope.eval.annotations.corrections import Correction, name_turns
 from stepscope.eval.data.samples import Split
@@ -41,7 +41,7 @@ def export(run: Run | None, reviews: Any = None, **changes: Any) -> tuple[str, s
     """Return name and content of the file of a figure; both are empty without one."""
     live = LiveRun.finished(run) if run else None
     context: Any = SimpleNamespace(encode=count_letters)
-    sent = export_figure(context, reviews, live, FigureRequest(**{**FIGURE, **changes}), anybody())
+    sent = export_figure(context, reviews, Window(live=live), FigureRequest(**{**FIGURE, **changes}), anybody())
     path = Path(next(sent) or "")
     content = path.read_bytes().decode("latin-1") if path.name else ""
     assert list(sent) == []
@@ -107,7 +107,7 @@ def test_a_chart_of_a_video_has_the_precision_and_recall_of_its_decisions(run: R
 def test_a_figure_that_cannot_be_drawn_is_a_warning(run: Run, changes: dict[str, Any], message: str) -> None:
     with pytest.warns(UserWarning, match=re.escape(escape(message))):
         assert export(run, **changes) == ("", "")
-    with pytest.warns(UserWarning, match="there is no run to export"):
+    with pytest.warns(UserWarning, match="there is no finished run to export"):
         assert export(None) == ("", "")
 
 
@@ -147,7 +147,7 @@ def test_each_file_says_where_the_run_comes_from(run: Run, tmp_path: Path) -> No
 
 
 def test_an_export_is_deleted_once_the_page_has_its_copy(run: Run) -> None:
-    exporting = export_run(LiveRun.finished(run), FileRequest(content="traces.csv"))
+    exporting = export_run(Window(live=LiveRun.finished(run)), FileRequest(content="traces.csv"))
     path = Path(next(exporting))
     assert path.is_file()
     assert list(exporting) == []

@@ -15,7 +15,7 @@ from stepscope.app.player import handlers, opening
 from stepscope.app.player import uploads as page_uploads
 from stepscope.app.player.views import show_clip
 from stepscope.app.window.context import AppContext
-from stepscope.app.window.live_run import LiveRun
+from stepscope.app.window.live_run import LiveRun, Window
 from stepscope.engine.video.reader import probe
 from stepscope.eval.data.samples import Turn
 from tests.conftest import Uploads
@@ -27,15 +27,15 @@ HOSTILE = "<img src=x onerror=alert(1)> {{1+1}} ${1+1}"
 
 def upload(context: AppContext, path: Path) -> tuple[Clip | None, str]:
     """Upload a file to a page without a video; return the clip, None if it is refused, and what the page says."""
-    check = page_uploads.check_upload(context, None, str(path))
+    check = page_uploads.check_upload(context, Window(), str(path))
     if not isinstance(check.accepted, page_uploads.Accepted):
         return None, check.problem.value
-    view = page_uploads.show_upload(context, None, None, check.accepted)
+    view = page_uploads.show_upload(context, Window(), check.accepted)
     return view.clip, view.status.value
 
 
 def test_a_bundled_video_fills_goal_steps_and_user_turns(context: AppContext) -> None:
-    view = opening.show_bundled(context, None, context.bundled_videos.find("truck-2"))
+    view = opening.show_bundled(context, context.bundled_videos.find("truck-2"))
     assert Path(view.video).read_bytes() == context.bundled_videos.clips[1].path.read_bytes()
     assert view.goal == "build the toy truck"
     assert view.steps == "S1: attach the wheel\nS2: put on the roof\nS3: load the block"
@@ -138,24 +138,24 @@ def test_a_video_that_browsers_do_not_play_is_converted_once(
 def test_a_run_without_a_turn_stops_at_once_and_an_ended_one_disturbs_no_other(
     context: AppContext,
 ) -> None:
-    assert handlers.show_stopped(context, LiveRun()).status.value == "Stopped before the first frame."
-    assert handlers.show_stopped(context, None).status.value == "Stopped before the first frame."
+    assert handlers.show_stopped(context, Window(live=LiveRun())).status.value == "Stopped before the first frame."
+    assert handlers.show_stopped(context, Window()).status.value == "Stopped before the first frame."
     ended = LiveRun()
     ended.ended.set()
-    assert handlers.finish_run(ended).run.interactive
-    assert isinstance(handlers.finish_run(LiveRun()).run, dict), "a skip"
+    assert handlers.finish_run(Window(live=ended)).run.interactive
+    assert isinstance(handlers.finish_run(Window(live=LiveRun())).run, dict), "a skip"
 
 
 def test_a_link_opens_its_video_with_its_thresholds_and_runs_it(context: AppContext) -> None:
     link = {"video": "truck-2", "run": "123", "t": "2.5", "speak": "0.4", "update": "0.6"}
-    view = opening.open_page(context, None, link)
+    view = opening.open_page(context, link)
     assert (view.clip and view.clip.name, view.speak, view.update) == ("truck-2", 0.4, 0.6)
     assert Path(view.video).read_bytes() == context.bundled_videos.clips[1].path.read_bytes()
     boxes = {"user_turns": view.user_turns, "speak_threshold": 0.4, "update_threshold": 0.6}
     last = list(run_views(context, view.clip, view.live, **boxes))[-1]
     assert "The link refers to a different run" in last.status.value
     assert view.live.run is not None
-    page = opening.open_page(context, None, {**link, "run": view.live.run.digest})
+    page = opening.open_page(context, {**link, "run": view.live.run.digest})
     live = page.live
     last = list(run_views(context, view.clip, live, **boxes))[-1]
     assert "link" not in last.status.value
@@ -169,7 +169,7 @@ def test_a_link_opens_its_video_with_its_thresholds_and_runs_it(context: AppCont
     ],
 )
 def test_a_link_that_leads_nowhere_says_so(context: AppContext, link: dict[str, str], words: str) -> None:
-    view = opening.open_page(context, None, link)
+    view = opening.open_page(context, link)
     assert view.status.value.startswith("⚠ the link cannot be opened: ")
     assert words in view.status.value
     assert view.clip is not None

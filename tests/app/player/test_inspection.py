@@ -12,7 +12,7 @@ from playwright.sync_api import Browser, Page
 from stepscope.app.player.commands import FrameRequest
 from stepscope.app.player.inspection import explain_frame, inspect_run
 from stepscope.app.window.context import AppContext
-from stepscope.app.window.live_run import LiveRun
+from stepscope.app.window.live_run import LiveRun, Window
 from stepscope.app.window.payload import pack_run
 from stepscope.engine.video.writer import write_h264
 from tests.conftest import moving_square
@@ -22,7 +22,7 @@ from tests.support.reviews.played import HOSTILE, judge, make_run
 
 
 def ask(context: AppContext, live: LiveRun | None, frame: int) -> dict[str, Any]:
-    return inspect_run(context, live, FrameRequest(frame=frame))
+    return inspect_run(context, Window(live=live), FrameRequest(frame=frame))
 
 
 def test_a_frame_of_the_run_is_inspected_with_or_without_what_the_window_keeps(context: AppContext) -> None:
@@ -49,7 +49,7 @@ def test_the_evidence_for_a_decision_is_found_on_request_and_kept_with_its_run(c
     live = run_through(context, context.bundled_videos.clips[0], speak_threshold=0.0)
     assert live.run is not None
     asked, batches = FrameRequest(frame=4), cast(Any, None)
-    first, whole = explain_frame(context, batches, live, asked)
+    first, whole = explain_frame(context, batches, Window(live=live), asked)
     (decision,) = first["decisions"]
     assert (decision["frame"], decision["texts"], first["is_whole"]) == (4, [], False)
     (decision,) = whole["decisions"]
@@ -58,10 +58,10 @@ def test_the_evidence_for_a_decision_is_found_on_request_and_kept_with_its_run(c
     assert {"line removed", "places swapped"} <= {change for change, *_ in decision["texts"]}
     packed = json.loads(pack_run(live.run))
     assert packed["evidence"] == whole["decisions"]
-    *_, again = explain_frame(context, batches, LiveRun.finished(live.run), FrameRequest(frame=2))
+    *_, again = explain_frame(context, batches, Window(live=LiveRun.finished(live.run)), FrameRequest(frame=2))
     assert [found["frame"] for found in again["decisions"]] == [2, 4], "without what the window keeps"
     imported = LiveRun.finished(replace(live.run, settings={"imported": {}}))
-    assert "was imported, so its model" in next(explain_frame(context, batches, imported, asked))["error"]
+    assert "was imported, so its model" in next(explain_frame(context, batches, Window(live=imported), asked))["error"]
 
 
 @pytest.fixture(scope="module")

@@ -12,13 +12,13 @@ from stepscope.app.player import streaming
 from stepscope.app.player.questions import ask_in_run
 from stepscope.app.player.views import PlayerView
 from stepscope.app.window.context import AppContext
-from stepscope.app.window.live_run import LiveRun
+from stepscope.app.window.live_run import LiveRun, Window
 from stepscope.engine.records import UserTurn
 from tests.support.pages.benches import run_through, run_views
 
 
 def stream(context: AppContext, live: LiveRun) -> list[PlayerView]:
-    return list(streaming.stream_run(context, live, None, "", "", "", None, None))
+    return list(streaming.stream_run(context, Window(live=live), "", "", "", None, None))
 
 
 def status_of(view: Any) -> str:
@@ -47,7 +47,7 @@ def test_a_finished_run_is_streamed_again_with_the_question(
     if not has_recording:
         finished.recording = None
     assert finished.run is not None
-    view = ask_in_run(context, finished, " What is\nnext? ", "7")
+    view = ask_in_run(context, Window(live=finished), " What is\nnext? ", "7")
     assert status_of(view) == "Waiting to run again with the question at 0:03.5."
     again = view.live
     *_, last = stream(context, again)
@@ -71,7 +71,7 @@ def test_a_run_that_streams_takes_the_question(context: AppContext, monkeypatch:
     live, statuses = LiveRun(), []
     for view in run_views(context, context.bundled_videos.find("truck-1"), live, speak_threshold=1):
         if live.increments is not None and len(live.increments.outputs) == 3:
-            statuses.append(status_of(ask_in_run(context, live, "What is next?", "0")))
+            statuses.append(status_of(ask_in_run(context, Window(live=live), "What is next?", "0")))
         last = view
     assert statuses == ["Asked in the run: its next frame answers."]
     assert live.run is not None
@@ -87,4 +87,4 @@ def test_a_run_that_streams_takes_the_question(context: AppContext, monkeypatch:
     [("x" * 301, "has 301 characters"), ("What is next?", "press Run first")],
 )
 def test_a_question_without_words_or_run_is_refused(context: AppContext, text: str, words: str) -> None:
-    assert words in status_of(ask_in_run(context, None, text, "0"))
+    assert words in status_of(ask_in_run(context, Window(), text, "0"))

@@ -12,7 +12,7 @@ from stepscope.app.player import handlers, reruns, streaming
 from stepscope.app.player.commands import ThresholdRequest
 from stepscope.app.player.views import PlayerView
 from stepscope.app.window.context import AppContext
-from stepscope.app.window.live_run import LiveRun
+from stepscope.app.window.live_run import LiveRun, Window
 from stepscope.engine.config import Thresholds
 from tests.support.pages.benches import run_through, run_views
 
@@ -32,11 +32,11 @@ def ask(
     context: AppContext, live: LiveRun | None, speak: float, update: float, *, ticket: int = 1, has_run: bool = True
 ) -> PlayerView:
     asked = ThresholdRequest(speak=speak, update=update, ticket=ticket, has_run=has_run)
-    return reruns.request_thresholds(context, live, asked)
+    return reruns.request_thresholds(context, Window(live=live), asked)
 
 
 def rerun(context: AppContext, live: LiveRun | None) -> PlayerView:
-    return list(reruns.rerun(context, live))[-1]
+    return list(reruns.rerun(context, Window(live=live)))[-1]
 
 
 def run_of(live: LiveRun) -> Run:
@@ -65,7 +65,7 @@ def test_other_thresholds_run_again_exactly_as_from_the_start(context: AppContex
 
 def test_a_run_under_way_for_older_thresholds_ends_and_shows_nothing(context: AppContext, live: LiveRun) -> None:
     ask(context, live, 0.0, 0.5)
-    older = reruns.rerun(context, live)
+    older = reruns.rerun(context, Window(live=live))
     recording = live.recording
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(reruns, "UPDATE_INTERVAL_S", 0.0)
@@ -107,10 +107,10 @@ def test_a_run_that_was_stopped_is_run_again_as_far_as_it_went(
         next(streams)
     ask(context, live, 0.0, 1.0)
     streams.close()  # type: ignore[attr-defined]
-    stopped = handlers.show_stopped(context, live).live
-    num_reached = len(run_of(stopped).outputs)
-    assert json.loads(rerun(context, stopped).player)["thresholds"] == {"speak": 0.0, "update": 1.0}
-    run = run_of(stopped)
+    handlers.show_stopped(context, Window(live=live))
+    num_reached = len(run_of(live).outputs)
+    assert json.loads(rerun(context, live).player)["thresholds"] == {"speak": 0.0, "update": 1.0}
+    run = run_of(live)
     assert len(run.outputs) == num_reached < 12
     assert not run.is_finished
     assert decisions(run) == decisions(run_of(whole))[:num_reached]

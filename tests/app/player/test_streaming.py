@@ -17,7 +17,7 @@ from stepscope.app.player.views import show_run
 from stepscope.app.review_store.actions import Action
 from stepscope.app.review_store.store import open_store
 from stepscope.app.window.context import AppContext, ReviewContext
-from stepscope.app.window.live_run import LiveRun
+from stepscope.app.window.live_run import LiveRun, Window
 from stepscope.engine.config import Thresholds
 from stepscope.eval.annotations.corrections import Correction, name_turns
 from stepscope.eval.data.samples import Split
@@ -62,7 +62,7 @@ def test_a_run_without_a_decision_of_an_untrained_model_names_the_button_that_ca
     assert ("press Calibrate in Video, task, settings." in last.status.value) == is_untrained
     assert live.run is not None
     live.requested = Thresholds(speak=0.99999, update=1.0)
-    again = list(rerun(context, live))[-1]
+    again = list(rerun(context, Window(live=live)))[-1]
     assert ("press Calibrate in Video, task, settings." in again.status.value) == is_untrained
 
 
@@ -74,7 +74,7 @@ def test_stop_keeps_what_was_reached(context: AppContext) -> None:
         next(going)
     live.is_cancelled = True
     assert list(going) == []
-    view = handlers.show_stopped(context, live)
+    view = handlers.show_stopped(context, Window(live=live))
     assert view.status.value == "Stopped at 0:02 of 0:06."  # frames 0, 0.5, 1.0, 1.5 s: 1.5 rounds to the even second
     assert view.progress == ""
     shown = json.loads(view.player)
@@ -128,7 +128,7 @@ def test_other_steps_than_the_references_are_not_held_against_a_long_bundled_vid
 def test_a_run_is_judged_by_the_corrected_reference_or_the_sources(context: AppContext, tmp_path: Path) -> None:
     def judge(*, corrected: bool, is_blind: bool = False) -> tuple[str, dict[str, Any]]:
         asked = Against(corrected=corrected, reviewer="bob", is_blind=is_blind)
-        view = streaming.judge_against(context, reviews, live, asked, anybody())
+        view = streaming.judge_against(context, reviews, Window(live=live), asked, anybody())
         return view.status.value, json.loads(view.player)
 
     clip = context.bundled_videos.clips[0]
@@ -155,5 +155,5 @@ def test_a_run_is_judged_by_the_corrected_reference_or_the_sources(context: AppC
         assert "turns changed: 0" in said
         assert len(packed["references"]) == len(clip.sample.turns)
         live.run = None
-        nothing = streaming.judge_against(context, reviews, live, Against(), anybody())
+        nothing = streaming.judge_against(context, reviews, Window(live=live), Against(), anybody())
         assert "press Run" in nothing.status.value

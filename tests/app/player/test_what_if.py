@@ -16,7 +16,7 @@ from stepscope.app.player.opening import open_link
 from stepscope.app.player.views import PlayerView, task_boxes
 from stepscope.app.player.what_if import queue_branch
 from stepscope.app.window.context import AppContext
-from stepscope.app.window.live_run import LiveRun
+from stepscope.app.window.live_run import LiveRun, Window
 from stepscope.engine.control.branch_files import read_branch
 from stepscope.engine.replay import Recording
 from tests.support.pages.benches import run_through
@@ -27,11 +27,11 @@ BOXES: Any = ("build the toy truck", "", "", 0.5, 0.5)
 
 
 def queue(context: AppContext, live: LiveRun | None, changes: str, **detail: Any) -> PlayerView:
-    return queue_branch(context, live, BranchRequest(changes=changes, **({"is_new": True} | detail)))
+    return queue_branch(context, Window(live=live), BranchRequest(changes=changes, **({"is_new": True} | detail)))
 
 
 def stream(context: AppContext, live: LiveRun) -> PlayerView:
-    *_, last = streaming.stream_run(context, live, None, *BOXES)
+    *_, last = streaming.stream_run(context, Window(live=live), *BOXES)
     return last
 
 
@@ -107,11 +107,11 @@ def test_a_link_makes_the_branch_in_another_window(context: AppContext) -> None:
     assert link is not None
     assert link == packed["place"]
     assert link["branch"] == SAYS.strip()
-    view = open_link(context, cast(Any, None), None, link)
+    view = open_link(context, cast(Any, None), link)
     opened = view.live
     assert isinstance(view.stream, int)
     task = (view.goal, view.steps, view.user_turns)
-    *_, last = streaming.stream_run(context, opened, clip, *task, 0.5, 0.5)
+    *_, last = streaming.stream_run(context, Window(clip=clip, live=opened), *task, 0.5, 0.5)
     assert json.loads(last.player)["run"] == now.run.digest
     long = replace(now.run.branch, changes="#" * (MAX_LINKED_CHANGES + 1))  # type: ignore[type-var]
     assert link_params(replace(now.run, branch=long)) is None

@@ -23,7 +23,7 @@ def test_what_is_to_be_settled_opens_in_the_player_at_its_time(
 
     def open_event(number: int, **chosen: Any) -> tuple[PlayerView, dict[str, Any]]:
         query = make_query(**chosen)
-        page = handlers.open_event(context, batches, reviews, None, query, view.unsettled, number)
+        page = handlers.open_event(context, batches, reviews, query, view.unsettled, number)
         assert (page.at, page.listed) == (number, view.unsettled)
         return page, json.loads(page.player)
 
@@ -41,7 +41,7 @@ def test_what_is_to_be_settled_opens_in_the_player_at_its_time(
         page, again = open_event(number, run="a")
         assert again["landing"]["event"] == shown["landing"]["event"]
         assert (again["run_name"], again["landing"]["time"]) == ("a", row[1])
-    page = handlers.open_video(context, batches, reviews, None, make_query(), clicked(HOSTILE))
+    page = handlers.open_video(context, batches, reviews, make_query(), clicked(HOSTILE))
     assert json.loads(page.player)["name"] == HOSTILE
 
 

@@ -125,12 +125,12 @@ def test_two_reviewers_share_a_run_and_go_through_their_queues(
     view = assigning.show_queue(batches, reviews, ann)
     assert view.said.value == "ann: 0 of 3 videos done, 3 left."
     assert view.videos == [["v0", "", 4, HOSTILE], [HOSTILE, "", 0, HOSTILE], ["v2", "", 0, HOSTILE]]
-    assert shown(assigning.open_next(context, batches, reviews, None, ann)) == ("v0", "a")
+    assert shown(assigning.open_next(context, batches, reviews, ann)) == ("v0", "a")
     reviews.store.append(Action(kind="done", reviewer="ann", video_id="v0", run="a"))
 
     def follow(video_id: str) -> PlayerView:
         place = QueuePlace(video_id=video_id, run="a", reviewer="ann")
-        return assigning.open_following(context, batches, reviews, None, place, clicked_by())
+        return assigning.open_following(context, batches, reviews, place, clicked_by())
 
     assert shown(follow("v0")) == (HOSTILE, "a")
     assert shown(follow("v2")) == (HOSTILE, "a")  # it was left out

@@ -17,7 +17,7 @@ from stepscope.app.player import handlers, reruns, streaming
 from stepscope.app.player.inspection import inspect_run
 from stepscope.app.space.zero_gpu import ZeroGpuModel, find_gpu
 from stepscope.app.window.context import AppContext
-from stepscope.app.window.live_run import LiveRun
+from stepscope.app.window.live_run import LiveRun, Window
 from stepscope.engine.config import Thresholds
 from stepscope.engine.loading import load_model
 from stepscope.engine.model.checkpoint import Checkpoint
@@ -79,12 +79,12 @@ def test_other_thresholds_and_an_inspection_are_further_calls(
 ) -> None:
     live = run(there)
     live.requested = Thresholds(speak=0.0, update=1.0)
-    (*_, last) = reruns.rerun(there, live)
+    (*_, last) = reruns.rerun(there, Window(live=live))
     assert last.status.value.startswith("Done: the same run with speak 0, update 1")
     assert decisions(live) == decisions(run(here, speak_threshold=0.0, update_threshold=1.0))
     event: Any = SimpleNamespace(frame=3)
-    found = inspect_run(there, live, event)
-    assert found == inspect_run(here, live, event)
+    found = inspect_run(there, Window(live=live), event)
+    assert found == inspect_run(here, Window(live=live), event)
     assert "Task: build the toy truck" in found["prompt"]
     assert len(spaces.pids) == 3
 
@@ -107,7 +107,7 @@ def test_stop_ends_the_process(there: AppContext, spaces: FakeSpaces, monkeypatc
     next(going)
     live.is_cancelled = True
     assert list(going) == []
-    assert handlers.show_stopped(there, live).status.value.startswith("Stopped at ")
+    assert handlers.show_stopped(there, Window(live=live)).status.value.startswith("Stopped at ")
     with pytest.raises(ProcessLookupError):
         os.kill(spaces.pids[0], 0)
 

@@ -17,7 +17,7 @@ from stepscope.eval.runs.folder import RunFolder
 from stepscope.eval.served.answers import Completion, NoAnswer, read_response
 from stepscope.eval.served.chat import ChatClient, Endpoint, NoAnswerError, ServedModelError
 from stepscope.eval.served.judge import EndpointJudge
-from stepscope.eval.served.probabilities import read_silence_prob, read_token_probs
+from stepscope.eval.served.probabilities import read_token_probs
 from stepscope.eval.served.prompts import FramePrompt
 from stepscope.eval.served.video_chat import open_video_chat
 from tests.support.paths import ASSETS
@@ -152,6 +152,12 @@ EMPTY: list[tuple[dict[str, Any], str]] = [
 ]
 
 
+def answering(*bodies: Any, status: int = 200) -> ModelServer:
+    """Return a server that answers with these bodies in order, and then with the last one."""
+    waiting = [*bodies]
+    return ModelServer(answers=[], respond=lambda _: (status, waiting.pop(0) if len(waiting) > 1 else waiting[0]))
+
+
 @contextmanager
 def asking(server: ModelServer, *, num_retries: int = 0) -> Iterator[ChatClient]:
     with (
@@ -161,13 +167,11 @@ def asking(server: ModelServer, *, num_retries: int = 0) -> Iterator[ChatClient]
         yield client
 
 
-@pytest.mark.parametrize(("body", "words"), EMPTY, ids=[words for _, words in EMPTY])
-def test_no_answer_is_an_error_and_not_silence(body: dict[str, Any], words: str) -> None:
-    with (
-        asking(ModelServer(answers=[], respond=lambda _: (200, body))) as client,
-        pytest.raises(NoAnswerError, match=words),
-    ):
-        client.complete([], max_tokens=8)
+def test_no_answer_is_an_error_and_not_silence() -> None:
+    with asking(answering(*(body for body, _ in EMPTY))) as client:
+        for _, words in EMPTY:
+            with pytest.raises(NoAnswerError, match=words):
+                client.complete([], max_tokens=8)
 
 
 @pytest.mark.parametrize(
@@ -218,7 +222,7 @@ def outputs(out: Path) -> tuple[FrameOutput, ...]:
 def test_a_video_without_answers_fails_and_names_the_option(
     tmp_path: Path, body: dict[str, Any], capfd: pytest.CaptureFixture[str]
 ) -> None:
-    with serve_chat(ModelServer(answers=[], respond=lambda _: (200, body))) as server:
+    with serve_chat(answering(body)) as server:
         assert record(server, tmp_path / "run") == 1
     said = capfd.readouterr().err
     assert "raise --max-new-tokens" in said
@@ -228,17 +232,16 @@ def test_a_video_without_answers_fails_and_names_the_option(
 
 
 def test_a_template_that_opens_the_thinking_is_remembered_so_that_a_cut_one_is_no_message() -> None:
-    bodies = [reply(f"{THOUGHT}</think>Go."), reply("Okay, the picture shows", **LENGTH)]
-    with asking(ModelServer(answers=[], respond=lambda _: (200, bodies.pop(0)))) as client:
+    server = answering(reply(f"{THOUGHT}</think>Go."), reply("Okay, the picture shows", **LENGTH))
+    with asking(server) as client:
         assert client.complete([], max_tokens=8).text == "Go."
         with pytest.raises(NoAnswerError, match=r"in its reasoning \(it is 8\); raise --max-new-tokens"):
             client.complete([], max_tokens=8)
 
 
 def test_a_cut_message_is_recorded_with_a_warning(tmp_path: Path) -> None:
-    body = reply("Hang the", **LENGTH)
     with (
-        serve_chat(ModelServer(answers=[], respond=lambda _: (200, body))) as server,
+        serve_chat(answering(reply("Hang the", **LENGTH))) as server,
         pytest.warns(UserWarning, match="an answer is cut at --max-new-tokens 7"),
     ):
         assert record(server, tmp_path / "run", "--max-new-tokens", "7") == 0
@@ -247,10 +250,9 @@ def test_a_cut_message_is_recorded_with_a_warning(tmp_path: Path) -> None:
 
 def test_reasoning_is_recorded_with_its_tokens_and_time_and_kept_by_resume(tmp_path: Path) -> None:
     usage = {"completion_tokens_details": {"reasoning_tokens": 12}}
-    bodies = [reply({"content": "SILENT", "reasoning": THOUGHT}, usage=usage)] * 2 + [reply(None)]
-    with serve_chat(ModelServer(answers=[], respond=lambda _: (200, bodies.pop(0)))) as server:
+    thinking = reply({"content": "SILENT", "reasoning": THOUGHT}, usage=usage)
+    with serve_chat(answering(thinking, thinking, reply(None), reply("Go."))) as server:
         assert record(server, tmp_path / "run") == 1
-        bodies += [reply("Go.")] * 9
         assert record(server, tmp_path / "run", "--resume") == 0
     first, second, third = outputs(tmp_path / "run")[:3]
     assert (first.response, first.state) == (None, "silent")
@@ -265,34 +267,36 @@ def test_reasoning_is_recorded_with_its_tokens_and_time_and_kept_by_resume(tmp_p
 RATE = {"message": "Rate limit exceeded: free-models-per-min"}
 
 
-@pytest.mark.parametrize(
-    ("body", "status", "num_requests"),
-    [
-        ({"error": {"code": 429, **RATE}, "user_id": "u"}, 429, 3),
-        ({"error": {"code": "429", **RATE}}, 429, 3),
-        ({"error": {"code": "rate_limit_exceeded", "message": "slow down"}}, 429, 3),
-        ([{"error": {"status": "RESOURCE_EXHAUSTED", "message": "slow down"}}], 429, 3),
-        (reply("", finish_reason="error", error={"code": 502, "message": "upstream"}), 502, 3),
-        (reply("The hull", finish_reason="error"), 502, 3),
-        (reply("", finish_reason="insufficient_system_resource"), 503, 3),
-        ({"object": "error", "message": "The engine is gone", "type": "InternalServerError", "code": 500}, 500, 3),
-        ({"error": {"code": 401, "message": "no auth"}}, 401, 1),
-        ({"error": {"code": "invalid_api_key", "message": "wrong"}}, 401, 1),
-        ({"error": {"code": True, "message": "400"}}, 400, 1),
-    ],
-)
-def test_an_error_inside_a_200_counts_as_the_status_that_it_names(body: object, status: int, num_requests: int) -> None:
-    server = ModelServer(answers=[], respond=lambda _: (200, body))
-    words = f"status {status} in its answer"
-    with asking(server, num_retries=2) as client, pytest.raises(ServedModelError, match=words) as error:
-        client.complete([], max_tokens=8)
-    assert len(server.requests) == num_requests
-    assert not isinstance(error.value, NoAnswerError)
+ERRORS: list[tuple[object, int, int]] = [
+    ({"error": {"code": 429, **RATE}, "user_id": "u"}, 429, 3),
+    ({"error": {"code": "429", **RATE}}, 429, 3),
+    ({"error": {"code": "rate_limit_exceeded", "message": "slow down"}}, 429, 3),
+    ([{"error": {"status": "RESOURCE_EXHAUSTED", "message": "slow down"}}], 429, 3),
+    (reply("", finish_reason="error", error={"code": 502, "message": "upstream"}), 502, 3),
+    (reply("The hull", finish_reason="error"), 502, 3),
+    (reply("", finish_reason="insufficient_system_resource"), 503, 3),
+    ({"object": "error", "message": "The engine is gone", "type": "InternalServerError", "code": 500}, 500, 3),
+    ({"error": {"code": 401, "message": "no auth"}}, 401, 1),
+    ({"error": {"code": "invalid_api_key", "message": "wrong"}}, 401, 1),
+    ({"error": {"code": True, "message": "400"}}, 400, 1),
+]
+"""Bodies, the status that each means, and the requests until it is given up."""
+
+
+def test_an_error_inside_a_200_counts_as_the_status_that_it_names() -> None:
+    asked = [body for body, _, num_requests in ERRORS for _ in range(num_requests)]
+    server = answering(*asked)
+    with asking(server, num_retries=2) as client:
+        for _, status, num_requests in ERRORS:
+            server.requests.clear()
+            with pytest.raises(ServedModelError, match=f"status {status} in its answer") as error:
+                client.complete([], max_tokens=8)
+            assert len(server.requests) == num_requests
+            assert not isinstance(error.value, NoAnswerError)
 
 
 def test_an_error_inside_a_200_that_passes_is_retried() -> None:
-    bodies: list[Any] = [{"error": {"code": 429, **RATE}}, reply("", finish_reason="error"), reply("Go.")]
-    server = ModelServer(answers=[], respond=lambda _: (200, bodies.pop(0)))
+    server = answering({"error": {"code": 429, **RATE}}, reply("", finish_reason="error"), reply("Go."))
     with asking(server, num_retries=2) as client:
         assert client.complete([], max_tokens=8).text == "Go."
     assert len(server.requests) == 3
@@ -300,8 +304,7 @@ def test_an_error_inside_a_200_that_passes_is_retried() -> None:
 
 def test_a_filtered_prompt_is_no_answer() -> None:
     body = {"error": {"code": "content_filter", "message": "The prompt was filtered", "status": 400}}
-    server = ModelServer(answers=[], respond=lambda _: (400, body))
-    with asking(server) as client, pytest.raises(NoAnswerError, match="content_filter"):
+    with asking(answering(body, status=400)) as client, pytest.raises(NoAnswerError, match="content_filter"):
         client.complete([], max_tokens=8, needs_logprobs=True)
 
 
@@ -329,7 +332,7 @@ def test_a_long_tail_of_marks_is_cut_at_once() -> None:
 )
 def test_a_judge_that_is_cut_or_refuses_gives_no_grade_and_keeps_none(tmp_path: Path, body: dict[str, Any]) -> None:
     replies = [Reply(question="", gold="Now.", text="Later.")]
-    with asking(ModelServer(answers=[], respond=lambda _: (200, body))) as client:
+    with asking(answering(body)) as client:
         client.is_judge = True
         with pytest.raises(ServedModelError, match="the judge m at") as error:
             EndpointJudge(client, tmp_path / "kept.json")(replies)
@@ -339,8 +342,7 @@ def test_a_judge_that_is_cut_or_refuses_gives_no_grade_and_keeps_none(tmp_path: 
 
 
 def test_a_judge_that_thinks_is_graded_by_its_answer(tmp_path: Path) -> None:
-    body = reply("<think>Not 3, it lacks 1 point.</think>\n2")
-    server = ModelServer(answers=[], respond=lambda _: (200, body))
+    server = answering(reply("<think>Not 3, it lacks 1 point.</think>\n2"))
     with asking(server) as client:
         assert EndpointJudge(client, tmp_path / "kept.json")([Reply(question="", gold="a", text="b")]) == [1]
     assert server.requests[0]["max_tokens"] >= 1024
@@ -355,10 +357,8 @@ def text_events(text: str, **done: Any) -> list[dict[str, Any]]:
 
 def test_a_stream_answers_after_its_thinking_and_a_passing_error_is_asked_again() -> None:
     waits: list[float] = []
-    events = [
-        [{"type": "error", "error": {"code": 429, "message": "busy"}}],
-        text_events(f"<think>{THOUGHT}</think>SILENT"),
-    ]
+    busy = {"type": "error", "error": {"code": 429, "message": "busy"}}
+    events = [[busy], text_events(f"<think>{THOUGHT}</think>SILENT")]
     with (
         serve_video_chat(ModelServer(answers=[], events=events)) as server,
         open_video_chat(Endpoint(url=server.url, model="m"), sleep=waits.append) as chat,
@@ -387,82 +387,3 @@ def test_a_stream_without_an_answer_is_an_error(events: list[dict[str, Any]], wo
         pytest.raises(ServedModelError, match=words),
     ):
         chat.ask("?")
-
-
-def test_a_model_that_thinks_is_asked_its_questions_with_the_tokens_of_an_answer(tmp_path: Path) -> None:
-    def respond(request: dict[str, Any]) -> tuple[int, dict[str, Any]]:
-        if request["max_tokens"] == 1:
-            return 200, reply("Okay", logprobs={"content": [token("Okay", yes=0.2, no=0.1)]}, **LENGTH)
-        question = request["messages"][-1]["content"][-1]["text"].splitlines()[-1]
-        word = "yes" if question.endswith("yes or no.") else "SILENT"
-        tokens = [
-            token("Okay", yes=0.2, no=0.1),
-            token("</think>"),
-            token("\n\n"),
-            token(word, **{word: 0.6, "no": 0.2}),
-        ]
-        return 200, reply(f"Okay</think>\n\n{word}", logprobs={"content": tokens})
-
-    with serve_chat(ModelServer(answers=[], respond=respond)) as server:
-        assert record(server, tmp_path / "run", "--preset", "zero-shot") == 0
-    signals = outputs(tmp_path / "run")[0].signals
-    assert signals["yes_speak_prob"] == pytest.approx(0.75)
-    assert signals["not_silent_prob"] == pytest.approx(0.4)
-    assert [request["max_tokens"] == 1 for request in server.requests][:3] == [True, False, False]
-
-
-def token(text: str, **top: float) -> dict[str, Any]:
-    probs = {text: 0.9, **top}
-    others = [{"token": name, "logprob": math.log(prob)} for name, prob in probs.items()]
-    return {"token": text, "logprob": math.log(probs[text]), "bytes": list(text.encode()), "top_logprobs": others}
-
-
-def silence_of(tokens: list[dict[str, Any]], message: dict[str, Any] | str) -> float:
-    answer = read_response(reply(message, logprobs={"content": tokens}))
-    assert isinstance(answer, Completion)
-    return read_silence_prob(answer.tokens, "SILENT")
-
-
-WORDS = [token("SIL", SIL=0.95), token("ENT", ENT=0.99)]
-HIDDEN = {"content": "SILENT", "reasoning_content": "The keel"}
-
-
-@pytest.mark.parametrize(
-    ("tokens", "message"),
-    [
-        (WORDS, "SILENT"),
-        ([*WORDS, token("<|im_end|>")], "SILENT"),
-        ([token("The"), token(" keel"), token("</think>"), token("\n\n"), *WORDS], HIDDEN),
-        ([token("The"), token(" keel"), *WORDS], HIDDEN),
-        ([token("<think>"), token("a"), token("</think>"), *WORDS], "<think>a</think>SILENT"),
-        ([token("<|channel|>"), token("final"), token("<|message|>"), *WORDS, token("<|return|>")], "SILENT"),
-        ([token("</think>"), token("<answer>"), *WORDS, token("</answer>")], "</think><answer>SILENT</answer>"),
-    ],
-)
-def test_the_tokens_after_the_thinking_give_the_probability(tokens: list[dict[str, Any]], message: Any) -> None:
-    assert silence_of(tokens, message) == pytest.approx(0.95 * 0.99)
-
-
-@pytest.mark.parametrize(
-    ("tokens", "message"),
-    [
-        ([token("The"), token(" keel")], HIDDEN),  # of the reasoning alone
-        ([token("I"), token(" say "), *WORDS], "SILENT"),  # of words that the answer lacks
-        ([token("token_id:9"), token("token_id:12")], "SILENT"),
-        ([*WORDS, token(" now")], "SILENT"),
-        ([token(">\n\nSIL"), token("ENT")], {"content": "SILENT", "reasoning": "a"}),
-        ([{**token("SIL"), "bytes": 10**9}, token("ENT"), token("!")], "SILENT"),
-        ([{**token("Hang"), "top_logprobs": []}], "Hang"),
-        ([], "SILENT"),
-    ],
-)
-def test_probabilities_of_other_tokens_are_unknown(tokens: list[dict[str, Any]], message: Any) -> None:
-    assert math.isnan(silence_of(tokens, message))
-
-
-def test_a_character_in_several_tokens_is_joined_by_its_bytes() -> None:
-    boat = "\N{SAILBOAT}!".encode()
-    parts = [{**token("x"), "bytes": list(boat[:2])}, {**token("y"), "bytes": list(boat[2:])}]
-    answer = read_response(reply("\N{SAILBOAT}!", logprobs={"content": parts}))
-    assert isinstance(answer, Completion)
-    assert [one.text for one in answer.tokens] == ["x", "y"]

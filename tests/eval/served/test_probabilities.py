@@ -10,6 +10,7 @@ import pytest
 from stepscope.app.cli.stepscope import main
 from stepscope.eval.data.loading import read_split
 from stepscope.eval.runs.folder import RunFolder
+from stepscope.eval.served.answers import Completion, read_response
 from stepscope.eval.served.probabilities import read_silence_prob, read_token_probs, read_yes_prob
 from tests.support.paths import ASSETS
 from tests.support.servers.served import ModelServer, serve_chat, serve_video_chat
@@ -22,8 +23,9 @@ def token(text: str, prob: float, **top: float) -> dict[str, Any]:
     return {"token": text, "logprob": math.log(prob), "top_logprobs": others}
 
 
-def choice(*tokens: dict[str, Any]) -> dict[str, Any]:
-    return {"message": {"content": "x"}, "logprobs": {"content": list(tokens)}}
+def choice(*tokens: dict[str, Any], message: object = "x") -> dict[str, Any]:
+    content = message if isinstance(message, dict) else {"content": message}
+    return {"message": content, "logprobs": {"content": list(tokens)}, "finish_reason": "stop"}
 
 
 @pytest.mark.parametrize(
@@ -127,3 +129,82 @@ def test_a_preset_of_states_reads_them_from_the_answers(tmp_path: Path) -> None:
     assert [output.state for output in outputs] == ["silence", "standby", "response", "respond"]
     assert [output.response for output in outputs] == [None, None, "Hang it.", "Hm."]
     assert json.loads((tmp_path / "run" / "run.json").read_text())["recorded"]["settings"]["prompt"]["states"]
+
+
+def spell(text: str, **top: float) -> dict[str, Any]:
+    """Return a token with its bytes, of probability .9 unless ``top`` has it."""
+    return {**token(text, top.get(text, 0.9), **top), "bytes": list(text.encode())}
+
+
+def test_a_model_that_thinks_is_asked_its_questions_with_the_tokens_of_an_answer(tmp_path: Path) -> None:
+    def respond(request: dict[str, Any]) -> tuple[int, dict[str, Any]]:
+        if request["max_tokens"] == 1:
+            cut = choice(spell("Okay", yes=0.2, no=0.1), message="Okay") | {"finish_reason": "length"}
+            return 200, {"choices": [cut]}
+        question = request["messages"][-1]["content"][-1]["text"].splitlines()[-1]
+        word = "yes" if question.endswith("yes or no.") else "SILENT"
+        tokens = [
+            spell("Okay", yes=0.2, no=0.1),
+            spell("</think>"),
+            spell("\n\n"),
+            spell(word, **{word: 0.6, "no": 0.2}),
+        ]
+        return 200, {"choices": [choice(*tokens, message=f"Okay</think>\n\n{word}")]}
+
+    with serve_chat(ModelServer(answers=[], respond=respond)) as server:
+        run = record(tmp_path / "run", server, "--preset", "zero-shot")
+    signals = run.outputs(read_split(run.split_path()).samples[0])[0].signals
+    assert signals["yes_speak_prob"] == pytest.approx(0.75)
+    assert signals["not_silent_prob"] == pytest.approx(0.4)
+    assert [request["max_tokens"] == 1 for request in server.requests][:3] == [True, False, False]
+
+
+def silence_of(tokens: list[dict[str, Any]], message: object) -> float:
+    answer = read_response({"choices": [choice(*tokens, message=message)]})
+    assert isinstance(answer, Completion)
+    return read_silence_prob(answer.tokens, "SILENT")
+
+
+WORDS = [spell("SIL", SIL=0.95), spell("ENT", ENT=0.99)]
+HIDDEN = {"content": "SILENT", "reasoning_content": "The keel"}
+
+
+@pytest.mark.parametrize(
+    ("tokens", "message"),
+    [
+        (WORDS, "SILENT"),
+        ([*WORDS, spell("<|im_end|>")], "SILENT"),
+        ([spell("The"), spell(" keel"), spell("</think>"), spell("\n\n"), *WORDS], HIDDEN),
+        ([spell("The"), spell(" keel"), *WORDS], HIDDEN),
+        ([spell("<think>"), spell("a"), spell("</think>"), *WORDS], "<think>a</think>SILENT"),
+        ([spell("<|channel|>"), spell("final"), spell("<|message|>"), *WORDS, spell("<|return|>")], "SILENT"),
+        ([spell("</think>"), spell("<answer>"), *WORDS, spell("</answer>")], "</think><answer>SILENT</answer>"),
+    ],
+)
+def test_the_tokens_after_the_thinking_give_the_probability(tokens: list[dict[str, Any]], message: Any) -> None:
+    assert silence_of(tokens, message) == pytest.approx(0.95 * 0.99)
+
+
+@pytest.mark.parametrize(
+    ("tokens", "message"),
+    [
+        ([spell("The"), spell(" keel")], HIDDEN),  # of the reasoning alone
+        ([spell("I"), spell(" say "), *WORDS], "SILENT"),  # of words that the answer lacks
+        ([spell("token_id:9"), spell("token_id:12")], "SILENT"),
+        ([*WORDS, spell(" now")], "SILENT"),
+        ([spell(">\n\nSIL"), spell("ENT")], {"content": "SILENT", "reasoning": "a"}),
+        ([{**spell("SIL"), "bytes": 10**9}, spell("ENT"), spell("!")], "SILENT"),
+        ([{**spell("Hang"), "top_logprobs": []}], "Hang"),
+        ([], "SILENT"),
+    ],
+)
+def test_probabilities_of_other_tokens_are_unknown(tokens: list[dict[str, Any]], message: Any) -> None:
+    assert math.isnan(silence_of(tokens, message))
+
+
+def test_a_character_in_several_tokens_is_joined_by_its_bytes() -> None:
+    boat = "\N{SAILBOAT}!".encode()
+    parts = [{**spell("x"), "bytes": list(boat[:2])}, {**spell("y"), "bytes": list(boat[2:])}]
+    answer = read_response({"choices": [choice(*parts, message="\N{SAILBOAT}!")]})
+    assert isinstance(answer, Completion)
+    assert [one.text for one in answer.tokens] == ["x", "y"]

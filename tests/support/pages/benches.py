@@ -15,7 +15,7 @@ from stepscope.app.player import streaming, uploads
 from stepscope.app.player.views import PlayerView
 from stepscope.app.review_store.store import ReviewStore
 from stepscope.app.window.context import AppContext, ReviewContext
-from stepscope.app.window.live_run import LiveRun
+from stepscope.app.window.live_run import LiveRun, Window
 from stepscope.engine.loading import load_model
 from stepscope.eval.reports.scoring import ScoreSettings
 from stepscope.eval.runs.worker_messages import WorkerConfig
@@ -42,9 +42,9 @@ def make_page(context: AppContext, *, runs: Path, store: ReviewStore) -> gr.Bloc
 
 def open_upload(context: AppContext, path: Path, *, before: Clip | None = None) -> PlayerView:
     """Check an upload, which must be accepted, and return the resulting views."""
-    accepted = uploads.check_upload(context, before, str(path)).accepted
+    accepted = uploads.check_upload(context, Window(clip=before), str(path)).accepted
     assert isinstance(accepted, uploads.Accepted)
-    return uploads.show_upload(context, None, before, accepted)
+    return uploads.show_upload(context, Window(clip=before), accepted)
 
 
 def run_through(context: AppContext, clip: Clip | None, **changes: Any) -> LiveRun:
@@ -62,4 +62,4 @@ def run_views(context: AppContext, clip: Clip | None, live: LiveRun | None, **ch
         "speak_threshold": 0.5,
         "update_threshold": 0.5,
     }
-    return streaming.stream_run(context, live, clip, **{**boxes, **changes})
+    return streaming.stream_run(context, Window(clip=clip, live=live), **{**boxes, **changes})

@@ -351,7 +351,7 @@ def test_annotated_segments_become_a_split_whose_missing_videos_are_drawn(
     assert '<li>boil the water <span class="dim">(after 1)</span></li>' in shown.recipes
     assert "a &lt;b&gt;step&lt;/b&gt;" in shown.recipes
     event: Any = SimpleNamespace(row_value=["kettle"])
-    opened = open_row(replace(context, splits=batches.splits), batches, None, "tea", event)
+    opened = open_row(replace(context, splits=batches.splits), batches, "tea", event)
     assert (opened.tabs.selected, getattr(opened.clip, "path", None)) == ("player", kettle.video_path)
     assert add_files(batches, [str(table), str(graph)], True).status.value == view.status.value, "a second time"
     (other := tmp_path / "other").mkdir()

@@ -59,7 +59,7 @@ def batches(demo_manifest: Path, tiny_folder: Path, tmp_path: Path) -> BatchCont
 
 def open_run(context: AppContext, batches: BatchContext, name: str) -> PlayerView:
     event: Any = SimpleNamespace(row_value=["v0"])
-    return opening.open_video(context, batches, None, name, event)
+    return opening.open_video(context, batches, name, event)
 
 
 def failures(view: PlayerView) -> list[str]:

@@ -12,7 +12,7 @@ from stepscope.app.core.videos import Clip
 from stepscope.app.player import handlers
 from stepscope.app.player.views import PlayerView
 from stepscope.app.window.context import AppContext
-from stepscope.app.window.live_run import LiveRun
+from stepscope.app.window.live_run import LiveRun, Window
 from stepscope.eval.data.samples import Sample
 from stepscope.eval.data.writers import write_samples
 from tests.support.pages.benches import open_upload, run_views
@@ -35,7 +35,7 @@ def sample(context: AppContext) -> Sample:
 
 
 def queue(context: AppContext, clip: Clip, **changes: str) -> PlayerView:
-    return handlers.queue_run(context, None, clip, **{**TASK, **changes}, speak=0.5, update=0.5)
+    return handlers.queue_run(context, Window(clip=clip), **{**TASK, **changes}, speak=0.5, update=0.5)
 
 
 def test_an_upload_is_not_run_without_its_task(context: AppContext, clip: Clip, sample: Sample) -> None:
@@ -50,7 +50,7 @@ def test_an_upload_is_not_run_without_its_task(context: AppContext, clip: Clip, 
 def give_reference(context: AppContext, live: LiveRun, clip: Clip, path: Path, sample: Sample) -> tuple[Any, Any]:
     """Give the upload of a run a reference; return the view and the data of the player."""
     write_samples(path, [sample], file_format="manifest")
-    view = handlers.set_reference(context, live, clip, str(path))
+    view = handlers.set_reference(context, Window(clip=clip, live=live), str(path))
     return view, json.loads(view.player)
 
 
@@ -68,7 +68,7 @@ def test_a_reference_after_a_run_scores_it(context: AppContext, clip: Clip, samp
     assert view.status.value.endswith("of own.json. The run is scored by it.")
     now = view.live
     assert (now.run.outputs, now.recording is not None) == (live.run.outputs, True), "thresholds can still be changed"
-    removed = handlers.set_reference(context, now, view.clip, None)
+    removed = handlers.set_reference(context, Window(clip=view.clip, live=now), None)
     assert (removed.scores, len(removed.live.run.outputs)) == ("", len(live.run.outputs))
 
 
@@ -90,7 +90,7 @@ def test_a_reference_keeps_the_typed_task_where_it_has_none(
 ) -> None:
     def give(shown: Clip | None, own: Sample, *boxes: str) -> PlayerView:
         write_samples(tmp_path / "own.json", [own], file_format="manifest")
-        return handlers.set_reference(context, None, shown, str(tmp_path / "own.json"), *boxes)
+        return handlers.set_reference(context, Window(clip=shown), str(tmp_path / "own.json"), *boxes)
 
     typed = ("build", "S1: hold the wheel", "")
     spoken = tuple(turn for turn in sample.turns if turn.role == "assistant")

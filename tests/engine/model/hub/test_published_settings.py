@@ -147,10 +147,11 @@ def make_image(height: int, width: int) -> np.ndarray:
     return (noise + 160 * ((rows // 5 + columns // 7) % 2)[..., None]).astype(np.uint8)
 
 
-def read_published(folder: Path, image: np.ndarray, **options: Any) -> Any:
+def open_published(folder: Path) -> Callable[..., Any]:
+    """Return the published image processor of a folder, as a function of a picture and its options."""
     config = AutoConfig.from_pretrained(folder)
     processor = AutoImageProcessor.from_pretrained(folder, backend="pil", config=config)
-    return processor(images=image, return_tensors="pt", **options)
+    return lambda image, **options: processor(images=image, return_tensors="pt", **options)
 
 
 @pytest.mark.parametrize("layout", ["preprocessor", "processor"])
@@ -160,19 +161,20 @@ def test_frames_have_the_pixels_of_the_published_image_processor(kind: str, layo
     write_settings(folder, PUBLISHED[kind], layout=layout)
     checkpoint = load_model(folder, device="cpu")
     model, _ = hub_parts(checkpoint)
+    read_published = open_published(folder)
     for shape in SHAPES:
         image = make_image(*shape)
         pixels = prepare(checkpoint, image)
         if model.has_grid:
             size = {"shortest_edge": model.frame_format.min_pixels, "longest_edge": model.frame_format.pixels}
-            published = read_published(folder, image, size=size)
+            published = read_published(image, size=size)
             own = model.frame_format.prepare(pixels)
             assert torch.equal(own["image_grid_thw"], published["image_grid_thw"]), shape
             assert torch.allclose(own["pixel_values"], published["pixel_values"], atol=1e-5), shape
             assert model.count_frame_tokens(*shape) == published["image_grid_thw"].prod() // 4 + 2
             continue
         options = {"do_image_splitting": False} if kind in ("idefics3", "smolvlm") else {}
-        published = read_published(folder, image, **options)["pixel_values"].flatten(0, -4)
+        published = read_published(image, **options)["pixel_values"].flatten(0, -4)
         assert torch.allclose(pixels[0], published[0], atol=1e-5), shape  # of an image in tiles, the whole one is first
 
 
@@ -227,7 +229,7 @@ def test_steps_that_are_turned_off_are_left_out(tmp_path: Path) -> None:
     for off in ({"do_normalize": False}, {"do_rescale": False}):
         write_settings(folder, PUBLISHED["qwen2_vl"] | off)
         checkpoint = load_model(folder, device="cpu")
-        published = read_published(folder, make_image(56, 84))["pixel_values"]
+        published = open_published(folder)(make_image(56, 84))["pixel_values"]
         own = hub_parts(checkpoint)[0].frame_format.prepare(prepare(checkpoint, make_image(56, 84)))["pixel_values"]
         assert torch.allclose(own, published.float(), atol=1e-3), off
 
@@ -244,9 +246,9 @@ def test_steps_that_are_turned_off_are_left_out(tmp_path: Path) -> None:
 def test_a_llava_takes_frames_as_its_own_image_processor_does(values: dict[str, Any], tmp_path: Path) -> None:
     folder = write_hub(tmp_path, "llava")
     write_settings(folder, values)
-    checkpoint = load_model(folder, device="cpu")
+    checkpoint, read_published = load_model(folder, device="cpu"), open_published(folder)
     for shape in SHAPES:
-        published = read_published(folder, make_image(*shape))["pixel_values"]
+        published = read_published(make_image(*shape))["pixel_values"]
         assert torch.allclose(prepare(checkpoint, make_image(*shape)), published, atol=1e-5), shape
 
 

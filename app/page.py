@@ -5,6 +5,7 @@ Texts of the model, of dialogues and of file names are only shown in text boxes 
 
 from collections.abc import Mapping
 from functools import partial
+from html import escape
 from typing import Any
 
 import gradio as gr
@@ -74,7 +75,10 @@ def _wire_tabs(page: gr.Blocks, player: Any, tabs: gr.Tabs, views: Mapping[str, 
         return [_select(tabs, tab), *(_select(each, view if name == tab else None) for name, each in views.items())]
 
     def open_linked(request: gr.Request) -> list[Any]:
-        return choose(request.query_params.get("tab"), request.query_params.get("view"))
+        tab, known = request.query_params.get("tab"), [one.id for one in tabs.children]
+        if tab and tab not in known:
+            gr.Warning(escape(f"The link names no tab of this page: {tab[:40]}; tabs are {', '.join(known)}."))
+        return choose(tab, request.query_params.get("view"))
 
     def open_asked(place: TabPlace) -> Any:
         return tuple(choose(place.tab, place.view))

@@ -1,5 +1,7 @@
 """Fixtures that several rooms' tests share: a tiny checkpoint on disk, bundled videos, and uploads that are wrong."""
 
+# ruff: noqa: E402 - garbage collection pauses before the libraries are imported
+import gc
 import json
 import multiprocessing
 import os
@@ -9,6 +11,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
+gc.disable()  # until all tests are imported: what the packages make lives as long as the process
 import av
 import numpy as np
 import pytest
@@ -73,6 +76,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     places = [(number * max(1, len(quick) / max(1, len(slow))), tests) for number, tests in enumerate(slow)]
     placed = sorted([*places, *enumerate(quick)], key=lambda pair: pair[0])
     items[:] = [item for _, tests in placed for item in tests]
+
+
+def pytest_collection_finish() -> None:
+    """Let garbage collection search what tests make, and leave out the million objects of the packages."""
+    gc.freeze()
+    gc.enable()
 
 
 @pytest.hookimpl(wrapper=True)

@@ -21,6 +21,7 @@ from stepscope.app.agents.table import cut_page, tool
 from stepscope.app.agents.workspace import Caller, Workspace, open_workspace
 from stepscope.app.core.places import make_link
 from stepscope.app.core.results import WORST_FIRST, VideoFilter, choose_rows, score_groups
+from stepscope.app.core.run import Run
 from stepscope.app.core.videos import read_moment as read_picture
 from stepscope.app.exports.folder import gather_videos
 from stepscope.app.exports.formats import EXPORT_FORMATS, write_export
@@ -31,6 +32,7 @@ from stepscope.app.review_store.actions import Action, Event
 from stepscope.app.review_store.events import reference_event
 from stepscope.app.review_store.review import Review, list_effective
 from stepscope.app.review_store.store import read_review
+from stepscope.app.window.reasons import BLIND
 from stepscope.engine.plurals import format_count
 from stepscope.engine.records import frame_at
 from stepscope.engine.video.stills import encode_jpeg
@@ -42,7 +44,7 @@ from stepscope.eval.metrics.failures import failure_score
 from stepscope.eval.metrics.matched_video import FAILURE_KINDS
 from stepscope.eval.reports.run_list import filter_runs, list_runs
 from stepscope.eval.reports.scoring import describe_scoring
-from stepscope.eval.reports.search import describe_hits, read_moments, search_folders
+from stepscope.eval.reports.search import describe_hits, read_moments
 from stepscope.eval.reports.table_files import read_results
 from stepscope.eval.reports.tables import tabulate_differences
 
@@ -107,7 +109,7 @@ class Tools:
         scored = [row for row in results.rows if not row["error"]]
         failures = {kind: np.nansum([row.get(failure_score(kind), 0.0) for row in scored]) for kind in FAILURE_KINDS}
         diagnosis, settings = results.diagnosis, folder.settings() or {}
-        is_current = diagnosis is not None and not diagnosis.explain_changed(settings)
+        is_current = diagnosis is not None and not self._batches.is_blind and not diagnosis.explain_changed(settings)
         return {
             "run": run,
             "model": listed.origin,
@@ -144,9 +146,7 @@ class Tools:
     @tool()
     def search(self, query: Query, run: RunName = "", page: Page = 1) -> Result:
         """Search all moments of a run, or of all scored runs: messages, updates and states, right or wrong."""
-        folder = self._batches.folder
-        scored = [name for name in self._workspace.list_names() if (folder(name) / "moments.csv").is_file()]
-        table = self._search([run] if run else scored, query)
+        table = self._search([run] if run else self._workspace.list_names(), query)
         rows, pages = cut_page(table[[*_COLUMNS, "run"]].to_dict("records"), page, _MAX_SHOWN)
         for row in rows:
             self._link(row["run"], row["video_id"], row["time_s"])
@@ -166,7 +166,7 @@ class Tools:
         output, review, table = saved.outputs[frame], self._read_reviews(video), self._read_table(run, video)
         at_s, distances = output.time_s, (table["time_s"] - output.time_s).abs()
         here = list(moments.list_mistakes(table[distances < 0.5 / sample.fps]))
-        reasons, why_not = moments.list_reasons(saved)
+        reasons, why_not = self._read_reasons(saved)
         picture = read_picture(sample, at_s)
         found: Result = {
             "time_s": at_s,
@@ -212,7 +212,7 @@ class Tools:
             "columns": ["score", "A", "B", "B - A", "low", "high", "p", "corrected p"],
             "differences": [list(row.values()) for row in tabulate_differences(found.differences)],
             "turns wrong only in A, only in B": videos[:_MAX_SHOWN],
-            "roots": found.describe_roots(),
+            "roots": "" if self._batches.is_blind else found.describe_roots(),
             "left_out": dict(list(found.left_out.items())[:10]),
             "not_compared": [found.times_problem, found.states_problem, found.roots_problem],
         }
@@ -228,14 +228,14 @@ class Tools:
         the run folder lacks, the video is streamed again, which takes a while.
         """
         saved, sample = self._workspace.read_run(run, video)
-        can_run = max_cost >= reruns.ROOTS_COST and not self._workspace.model_problem
-        reasons, why_not = moments.list_reasons(saved)
+        can_run = max_cost >= reruns.ROOTS_COST and not (self._workspace.model_problem or self._batches.is_blind)
+        reasons, why_not = self._read_reasons(saved)
         if why_not and can_run:
             reasons, why_not = moments.list_reasons(reruns.diagnose(self._workspace, saved, sample))
         for one in reasons:
             self._link(run, video, one["time_s"])
         found: Result = {"failures": reasons[:_MAX_SHOWN], "not_explained": why_not}
-        if time_s is not None:
+        if time_s is not None and not self._batches.is_blind:
             frame = min(frame_at(time_s, sample.fps), len(saved.outputs) - 1)
             found["evidence"] = reruns.find_evidence(self._workspace, saved, sample, frame, can_run=can_run)
         return {**found, "link": self._link(run, video, time_s or 0.0)}
@@ -341,19 +341,25 @@ class Tools:
         return f"{self._caller.address}{make_link({'saved': run, 'video': video, 't': f'{time_s:g}'})}"
 
     def _search(self, names: Sequence[str], query: str) -> pd.DataFrame:
-        if not names:
-            raise ValueError("no run is scored yet")
-        folders = {name: self._workspace.find_run(name).path for name in names}
-        return search_folders(folders, query, marks=self._batches.marks())
+        return self._batches.search([name for name in names if self._workspace.find_run(name)], query)
 
     def _read_table(self, run: str, video: str) -> pd.DataFrame:
         """Return the rows of a video in the table of moments."""
         table = read_moments(self._workspace.find_run(run).path)
         return table[table["video_id"] == video]
 
+    def _read_reasons(self, saved: Run) -> tuple[list[dict[str, Any]], str]:
+        """Return the reasons of a run; in blind mode of the failures that the caller has judged, with their roots."""
+        reasons, why_not = moments.list_reasons(saved)
+        if not self._batches.is_blind:
+            return reasons, why_not
+        found = self._read_reviews(saved.clip.video_id).events
+        judged = {one.event.time_s for one in found if any(said.verdict for said in one.opinions)}
+        return [one for one in reasons if {one["time_s"], one["root_s"]} <= judged], why_not or BLIND
+
     def _read_reviews(self, video: str | None) -> Review:
         """Return the reviews that the caller may see: in blind mode their own."""
-        only = self._caller.reviewer if self._workspace.is_blind else None
+        only = self._caller.reviewer if self._batches.is_blind else None
         return read_review(self._workspace.store, video_id=video, only=only)
 
     def _store(self, event: Event, **parts: Any) -> Result:

@@ -69,7 +69,6 @@ class Workspace:
 
     batches: BatchContext
     store: ReviewStore
-    is_blind: bool = False
     reads_splits: bool = False
     """Whether the split that a run names is read: all runs are of the person at this machine."""
     find_checkpoint: "Callable[[str], Checkpoint | None]" = lambda _: None

@@ -92,8 +92,7 @@ def make_ask_panel(
         cancel = gr.Button("Cancel", variant="stop", size="sm", interactive=False, elem_id="cancel_ask_run")
     progress = gr.HTML(elem_id="ask_run_progress", padding=False)
     answer = gr.HTML(js_on_load=_OPEN_JS, elem_id="answered", padding=False)
-    shared: dict[str, Any] = {"batches": batches, "store": reviews.store, "is_blind": reviews.is_blind}
-    run = partial(ask, Workspace(**shared, model_problem=_NO_MODEL), context.endpoint)
+    run = partial(ask, Workspace(batches=batches, store=reviews.store, model_problem=_NO_MODEL), context.endpoint)
     buttons = WorkButtons(start=start, cancel=cancel, progress=progress)
     view = {**buttons._asdict(), "answer": answer}
     wire_work(buttons, run, [gr.State(None), runs, question], view, cancelled="Cancelled.", **_QUEUE)

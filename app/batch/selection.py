@@ -29,7 +29,7 @@ from stepscope.eval.metrics.definitions import NUM_FAILURES, ROOTS
 from stepscope.eval.metrics.failures import failure_score
 from stepscope.eval.metrics.matched_video import FAILURE_KINDS
 from stepscope.eval.reports.scoring import describe_scoring, score_run
-from stepscope.eval.reports.search import DIAGNOSED_TERM, TERM, Marks, search_folders
+from stepscope.eval.reports.search import DIAGNOSED_TERM, TERM, Marks
 from stepscope.eval.reports.table_files import Results, read_results
 
 MAX_NAME_CHARS: Final = 60
@@ -70,13 +70,8 @@ def find(batches: BatchContext, selection: Selection) -> Found:
     chosen = _choose_slices(batches, name, slices_named) if slices_named else None
     if not query:
         return Found(chosen)
-    if batches.is_blind and DIAGNOSED_TERM.search(query):
-        raise ValueError("reviews are blind here: a reason is shown after your verdict, and cannot be searched")
-    names = [name]
-    if selection.scope == ALL_RUNS:
-        others = batches.comparable_runs(name)
-        names += [other for other in others if (batches.folder(other) / "moments.csv").is_file()]  # the scored ones
-    moments = search_folders({one: batches.folder(one) for one in names}, query, marks=batches.marks())
+    others = batches.comparable_runs(name) if selection.scope == ALL_RUNS else []
+    moments = batches.search([name, *others], query)
     moments = moments if chosen is None else moments[moments["video_id"].isin(chosen)]
     return Found(frozenset(moments["video_id"]), moments)
 
@@ -173,10 +168,7 @@ def score_chosen(context: AppContext, batches: BatchContext, selection: Selectio
     """Score the shown videos separately; yield the status, then the scores with their intervals, as HTML."""
     name = selection.run
     try:
-        settings = batches.settings_of(name)
-        split = batches.split_of(settings)
-        if name is None or split is None:
-            raise ValueError("choose a run of a split that this page has")
+        split, settings = batches.need_split(name), batches.settings_of(name)
         chosen = choose_videos(batches, selection)
         entries = tuple(entry for entry in split.entries if chosen is None or entry.video_id in chosen)
         if not entries:

@@ -210,7 +210,6 @@ def _make_workspace(context: AppContext, batches: BatchContext, reviews: ReviewC
     return Workspace(
         batches=batches,
         store=reviews.store,
-        is_blind=reviews.is_blind,
         find_checkpoint=lambda digest: checkpoint if digest == checkpoint.digest else None,
         model_problem="" if context.remote is None else "no tool can run the model here, which is on ZeroGPU",
     )

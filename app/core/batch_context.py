@@ -1,12 +1,14 @@
 """The state of the batch tab that all windows share: the job queue, the splits and the run folders."""
 
-from collections.abc import Callable, Mapping, MutableMapping, Sequence, Set
+from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequence, Set
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from itertools import chain, count
 from pathlib import Path
 from typing import Any
+
+import pandas as pd
 
 from stepscope.app.core.job_queue import JobQueue
 from stepscope.app.core.places import RecentSessions
@@ -25,7 +27,7 @@ from stepscope.eval.metrics.score import analyze_video
 from stepscope.eval.reports.compare_runs import Comparison, compare_runs
 from stepscope.eval.reports.entries import find_finished
 from stepscope.eval.reports.scoring import ScoreSettings, make_video_row, read_score_settings
-from stepscope.eval.reports.search import Marks
+from stepscope.eval.reports.search import DIAGNOSED, DIAGNOSED_TERM, Marks, search_folders
 from stepscope.eval.reports.table_files import Row, read_metrics
 from stepscope.eval.runs.folder import OWN_SPLIT, RunFolder, explain_unscored, has_states
 from stepscope.eval.runs.imports.recorded_sound import find_answer
@@ -140,14 +142,26 @@ class BatchContext:
         """Whether the jobs of these runs have not all ended."""
         return any(job is not None and not job.is_over for job in map(self.jobs.find, names))
 
-    def need_split(self, name: str) -> Split:
+    def need_split(self, name: str | None) -> Split:
         """Return the split of a run. Raises ``ValueError`` with the remedy if the page lacks it."""
+        if not name:
+            raise ValueError("choose a run")
         settings = self.settings_of(name)
         split = self.split_of(settings)
         if split is None:
             file = Path(str(settings.get("split") or "its split")).name
             raise ValueError(f"the page lacks {file}, the split of {name}; add it with --split or Another split")
         return split
+
+    def search(self, names: Iterable[str], query: str) -> pd.DataFrame:
+        """Search the moments of runs; in blind mode no reason. Raises ``ValueError`` if none is scored, or as below."""
+        if self.is_blind and DIAGNOSED_TERM.search(query):
+            raise ValueError("reviews are blind here: a reason is shown after your verdict, and cannot be searched")
+        folders = {name: self.folder(name) for name in names if (self.folder(name) / "moments.csv").is_file()}
+        if not folders:
+            raise ValueError("moments are searched once a run is scored: wait for its end, or press Score or Start")
+        found = search_folders(folders, query, marks=self.marks())
+        return found.assign(**dict.fromkeys(DIAGNOSED, "")) if self.is_blind else found
 
     def need_common_split(self, *names: str) -> Split:
         """Return the split of runs. Raises ``ValueError`` if a run does not exist, or they are of different splits."""

@@ -105,14 +105,14 @@ def score_table(headers: Sequence[str], rows: Sequence[Sequence[Any]]) -> dict[s
     return {"headers": headers, "data": rows, "metadata": {"display_value": cells}}
 
 
-def draw_corpus(metrics: Mapping[str, Any], num_mistakes: int | None = None) -> str:
+def draw_corpus(metrics: Mapping[str, Any], num_mistakes: int = 0) -> str:
     """Return the scores of a split as an HTML table: their basis, values, 95 % intervals, and definitions as hints.
 
-    ``num_mistakes`` is the number of mistakes that the failures are, if they are counted.
+    ``num_mistakes`` is the number of mistakes that the failures are, if it is known.
     """
     if not metrics.get("scores"):
         return ""
-    beside = {} if num_mistakes is None else {NUM_FAILURES: f", {format_count(num_mistakes, 'mistake')}"}
+    beside = {NUM_FAILURES: f"in {format_count(num_mistakes, 'mistake')}"} if num_mistakes else {}
     return render("scores", groups=score_groups(metrics), basis=describe_scoring(metrics), beside=beside)
 
 

@@ -237,7 +237,7 @@ def read_upload(path: Path, *, fps: float, max_duration_s: float) -> Clip:
 def find_split_clip(splits: Mapping[str, Split], split: str, video_id: str) -> Clip:
     """Return the clip of a video of a split. Raises ``ValueError`` for an unknown split or video."""
     if split not in splits:
-        raise ValueError(f"there is no split {split!r} on this page; start it with --split for it")
+        raise ValueError(f"there is no split {split!r} on this page; add it in Batch, under Another split")
     sample = splits[split].find(video_id)
     if sample is None:
         raise ValueError(f"there is no video {video_id} in the split {split}")

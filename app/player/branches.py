@@ -15,7 +15,7 @@ from stepscope.app.formatting import format_clock
 from stepscope.app.player.views import PlayerView, show_rerunning
 from stepscope.app.window.context import AppContext
 from stepscope.app.window.live_run import LiveRun, PlannedBranch
-from stepscope.app.window.reasons import explain_unrepeatable
+from stepscope.app.window.reasons import describe_update, explain_unrepeatable
 from stepscope.engine.config_files import parse_yaml
 from stepscope.engine.control.branch_files import BRANCH_KEYS, make_branch
 from stepscope.engine.control.intervention import Intervention
@@ -23,6 +23,7 @@ from stepscope.engine.control.task import Task
 from stepscope.engine.io.files import replace_surrogates, strip_text
 from stepscope.engine.records import FrameOutput, frame_at
 from stepscope.engine.replay import Recording
+from stepscope.eval.reports.mistakes import name_steps
 
 MAX_CHANGES: Final = 20_000
 """Most characters of the changes of a branch."""
@@ -106,8 +107,8 @@ def begin_branch(context: AppContext, live: LiveRun, plan: PlannedBranch) -> Gen
         bounded = {name: min(getattr(change.config, name), limit) for name, limit in lengths.items()}
         change = replace(change, config=replace(change.config, **bounded))
     plan.recording, live.recording = recording, recording.branch(change)
-    branch = Branch(root=root, changes=plan.changes, name=describe_changes(content, outputs, root.config.fps))
     task, config = change.change_task(root.task), change.config or root.config
+    branch = Branch(root=root, changes=plan.changes, name=describe_changes(content, root, name_steps(task)))
     live.other = replace(plan.beside or root, letter="A")
     again = root.before_first_frame(task=task, settings=context.settings)
     clip = _fit_reference(root.clip, task)
@@ -139,31 +140,26 @@ _WORDS: Final = {
 }
 
 
-def describe_changes(content: Sequence[Mapping[str, Any]], outputs: Sequence[FrameOutput], fps: float) -> str:
-    """Return valid changes in words, such as ``S2 kept open from 0:15.0``."""
+def describe_changes(content: Sequence[Mapping[str, Any]], root: Run, names: Mapping[str, str]) -> str:
+    """Return valid changes in words, with the ``names`` of steps, such as ``started “mount the block” at 0:15.0``."""
     parts = list[str]()
     for change in content:
         time_s = change.get("time", 0)
         at = format_clock(time_s, digits=1)
         for key, value in change.items():
             if key == "state":
-                parts += [f"{step} {state.replace('_', ' ')} from {at}" for step, state in value.items()]
+                parts += [f"{names.get(id, id)} {state.replace('_', ' ')} from {at}" for id, state in value.items()]
             elif key == "settings":
                 parts += [f"{name.replace('_', ' ')} {setting} from {at}" for name, setting in value.items()]
             elif key == "steps":
                 parts.append(f"steps {', '.join(value)} from {at}")
             elif key == "updates":
-                parts.append(f"{', '.join(value) or _describe_deleted(outputs[frame_at(time_s, fps)].updates)} at {at}")
+                updates = value or root.outputs[frame_at(time_s, root.config.fps)].updates
+                told = [describe_update(update, names, is_done=bool(value)) for update in updates]
+                parts.append(f"{' and '.join(told) or 'no update'} at {at}")
             elif key == "message" and value is None:
                 parts.append(f"silent at {at}")
             elif key in _WORDS:
                 parts.append(_WORDS[key].format(value=value, at=at))
     words = " ".join("; ".join(parts).split()) or "context begins again"
     return words if len(words) <= MAX_NAME else f"{words[: MAX_NAME - 1]}…"
-
-
-def _describe_deleted(updates: Sequence[str]) -> str:
-    """Return what deleting the updates of a frame does, before a time."""
-    words = {"start": "{} not started", "complete": "{} kept open"}
-    pairs = (update.split("->") for update in updates if update.count("->") == 1)
-    return " and ".join(words[change].format(step) for step, change in pairs if change in words) or "no update"

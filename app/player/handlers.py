@@ -113,14 +113,14 @@ def stop_run(window: Window) -> None:
 
 
 def show_stopped(context: AppContext, window: Window) -> PlayerView:
-    """Show the outputs of a cancelled run so far.
+    """Show the outputs of a cancelled run so far, or the video without any.
 
     It remains the window's run and can be re-run: thresholds that are requested meanwhile apply to it.
     """
     stop_run(window)
     live = window.live
     if live is None or live.run is None or not live.run.outputs:
-        return PlayerView(show_nothing("Stopped before the first frame."), cancel_run())
+        return PlayerView(show_nothing("Stopped before the first frame.", clip=window.clip), cancel_run())
     run = live.run
     context.recent.keep_run(run)
     context.recordings.keep(live)

@@ -1,8 +1,6 @@
 """Opens a bundled video, a run, two, or the moment of a link in the player, from any tab."""
 
-import math
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import asdict, replace
 from html import escape
 from pathlib import Path
@@ -28,6 +26,7 @@ from stepscope.app.window.landing import FIRST, START, STAY, WORST, Destination
 from stepscope.app.window.live_run import LiveRun, PlannedBranch
 from stepscope.engine.config import Thresholds, read_threshold
 from stepscope.engine.control.task import Task
+from stepscope.engine.dialogue import parse_time
 from stepscope.engine.errors import EngineError
 from stepscope.eval.data.samples import Sample, build_task
 
@@ -213,7 +212,12 @@ def _scoring_words(batches: BatchContext, run: Run) -> str:
 
 
 def open_link(context: AppContext, batches: BatchContext, link: Mapping[str, str]) -> PlayerView:
-    """Show the run of a link, and queue its ``branch``, which has its changes as text."""
+    """Show the run of a link, also without a time ``t`` that is none, and queue its ``branch``: changes as text."""
+    try:
+        parse_time(link.get("t", "0"))
+    except ValueError as error:
+        view = open_link(context, batches, {name: text for name, text in link.items() if name != "t"})
+        return PlayerView(view, show_status(f"The link opens without its time: {as_sentence(error)}", is_problem=True))
     view = _open_link(context, batches, link)
     opened, changes = view.live, link.get("branch")
     if not changes or not isinstance(opened, LiveRun):
@@ -235,27 +239,19 @@ def _open_link(context: AppContext, batches: BatchContext, link: Mapping[str, st
     """
     names = [link[key] for key in ("saved", "other") if link.get(key)]
     video_id, is_b_above = link.get("video", ""), link.get("above") == "B"
+    there = Destination(at=parse_time(link.get("t", "0")))
     try:
         if "saved" not in link and link.get("run") == NO_RUN:
             clip = find_linked_clip(context, link)
-            return open_reference(context, clip.sample, destination=Destination(at=_read_moment(link)))
+            return open_reference(context, clip.sample, destination=there)
         runs = [read_saved(context, batches, name, video_id) for name in names]
         if "saved" in link:
-            there = Destination(at=_read_moment(link))
             of_saved: Any = {"names": tuple(names), "destination": there, "is_b_above": is_b_above}
             return open_moment(context, batches, video_id, **of_saved)
     except (EngineError, ValueError, OSError) as error:
         return show_link_error(context, error)
     other = replace(runs[0], letter="A" if is_b_above else "B") if runs else None
     return open_page(context, link, other=other)
-
-
-def _read_moment(link: Mapping[str, str]) -> float:
-    text = link.get("t", "0")
-    with suppress(ValueError):
-        if 0 <= (time_s := float(text)) < math.inf:
-            return time_s
-    raise ValueError(f"t must be a time in seconds; got {text!r}")
 
 
 def open_reference(

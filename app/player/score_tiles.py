@@ -92,7 +92,7 @@ def count_beside(judged: JudgedVideo | None, sample: Sample | None) -> dict[str,
 def make_tiles(
     scores: Mapping[str, float | None],
     *,
-    num_mistakes: int | None = None,
+    num_mistakes: int = 0,
     num_low: int = 0,
     num_later: int = 0,
     rules: str = "",
@@ -117,7 +117,7 @@ def make_tiles(
     first, *rest = [_make_tile(find_metric(name), known.get(name, math.nan), hints.get(name, "")) for name in names]
     later = f", {num_later} after the last frame" if num_later else ""
     low = f", {format_count(num_low, 'text')} below similarity {LOW_SIMILARITY:.2f} (≈)" if num_low else ""
-    mistakes = f", {format_count(num_mistakes, 'mistake')}" if num_mistakes is not None else ""
+    mistakes = f", in {format_count(num_mistakes, 'mistake')}" if num_mistakes else ""
     return [replace(first, label=first.label + mistakes + later + low), *rest]
 
 

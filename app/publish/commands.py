@@ -5,10 +5,12 @@ from pathlib import Path
 
 from tqdm import tqdm
 
+from stepscope.app.core.saved import BUNDLED_NAME
 from stepscope.app.publish.folder import check_replaceable
 from stepscope.app.publish.options import PublishOptions
 from stepscope.app.publish.story import Story, read_story
 from stepscope.app.publish.writer import PublishProgress, Source, open_story, write_player
+from stepscope.engine.cli.options import BUNDLED_RUN
 from stepscope.engine.plurals import format_count
 from stepscope.eval.data.loading import read_split
 from stepscope.eval.matching.turns import DEFAULT_ENCODER, TextEncoder, import_encoder
@@ -69,9 +71,9 @@ def _open_beside(run: RunFolder, name: str, encoder: TextEncoder) -> Source:
 
 def open_source(run: RunFolder, split_path: Path, encoder: TextEncoder) -> Source:
     """Return a run folder of a split to publish."""
-    settings, split = run.settings() or {}, read_split(split_path)
+    settings, split, path = run.settings() or {}, read_split(split_path), run.path.resolve()
     return Source(
-        name=run.path.resolve().name,
+        name=BUNDLED_NAME if path == BUNDLED_RUN else path.name,
         run=run,
         settings=settings,
         entries=split.entries,

@@ -48,7 +48,7 @@ def pack_video(run: Run, encode: Encode, *, moment: int | None = None) -> VideoC
     events = name_events(video_id, outputs=run.outputs, references=names, judged=judged)
     worst = find_worst_moment(run, judged, events)
     scores = score_counts(analysis.counts) if analysis is not None else {}
-    beside = {"num_mistakes": 0, "num_low": 0, "num_later": 0} | count_beside(judged, run.reference)
+    beside = count_beside(judged, run.reference)
     of_page = {
         "place": {"video": video_id},  # the parameters of the published page's own address
         "link": {"video": video_id} if moment is None else {"video": video_id, "moment": str(moment)},
@@ -83,9 +83,6 @@ def _row(video_id: str) -> Packed:
         "id": video_id,
         "duration_s": None,
         "failures": None,
-        "num_mistakes": 0,
-        "num_low": 0,
-        "num_later": 0,
         "num_roots": None,
         "scores": [None] * len(SCORE_COLUMNS),
         "t": None,
@@ -124,7 +121,7 @@ def pack_index(
     ``results`` are empty for a run that was not scored; then the scores are those of the rows, without text scores.
     """
     metrics = results.metrics
-    beside = {name: sum(row[name] for row in rows) for name in ("num_mistakes", "num_low", "num_later")}
+    beside = {name: sum(row.get(name, 0) for row in rows) for name in ("num_mistakes", "num_low", "num_later")}
     known = metrics or {"scores": replace_nan(score_counts(Pool(counts, VideoCounts).total()))}
     labels = shorten_ids(str(row["id"]) for row in rows)
     content = {

@@ -33,7 +33,7 @@ from stepscope.engine.plurals import format_count
 from stepscope.eval.data.samples import InvalidSample, Sample
 from stepscope.eval.matching.turns import Encode
 from stepscope.eval.reports.scoring import ScoreSettings
-from stepscope.eval.reports.table_files import read_results, read_table
+from stepscope.eval.reports.table_files import Results, read_results, read_table
 from stepscope.eval.runs.folder import RunFolder, output_path
 from stepscope.eval.runs.provenance import Provenance, hide_folders
 from stepscope.eval.runs.roots import DIAGNOSIS_FILE, read_roots
@@ -182,6 +182,8 @@ def write_player(
         if not any(video.payload for video in found.values()):
             raise ValueError(f"{source.run.path} has no outputs of these videos; give a finished run")
         results = read_results(source.run.path)
+        if not {row["video_id"] for row in results.rows} <= {entry.video_id for entry in source.entries}:
+            results = Results()  # its scores and charts are of further videos
         index = pack_index(
             [video.row for video in shown],
             [video.counts for video in shown if video.counts is not None],

@@ -29,7 +29,7 @@ from stepscope.app.reviews.query import NO_NAME, ReviewQuery, find_run, find_spl
 from stepscope.app.reviews.summary import UNDEFINED
 from stepscope.app.server.identity import reviewer_of, typed_name
 from stepscope.app.window.context import AppContext, ReviewContext
-from stepscope.app.window.landing import START
+from stepscope.app.window.landing import TO_REVIEW
 from stepscope.engine.errors import EngineError
 from stepscope.engine.io.files import replace_surrogates
 from stepscope.engine.plurals import format_count
@@ -162,9 +162,9 @@ def _open(
         num_mine = sum(name in each.reviewers for each in assigned)
         raise ValueError(f"no video is left for {name} here: {format_count(num_mine, 'video')} assigned")
     if found.run:
-        return opening.open_moment(context, batches, found.video_id, names=(found.run,), destination=START)
+        return opening.open_moment(context, batches, found.video_id, names=(found.run,), destination=TO_REVIEW)
     sample = next(sample for sample in samples if sample.video_id == found.video_id)
-    return opening.open_reference(context, sample, destination=START)
+    return opening.open_reference(context, sample, destination=TO_REVIEW)
 
 
 def _list_assigned(reviews: ReviewContext, samples: Iterable[Sample], run: str | None) -> list[Assignment]:

@@ -37,7 +37,7 @@ from stepscope.app.server.identity import reviewer_of, signed_in
 from stepscope.app.templates import render_note
 from stepscope.app.window.context import AppContext, ReviewContext
 from stepscope.app.window.focus import name_split
-from stepscope.app.window.landing import START, WORST, Destination, ListPlace
+from stepscope.app.window.landing import TO_REVIEW, WORST, Destination, ListPlace
 from stepscope.engine.errors import EngineError
 from stepscope.engine.plurals import format_count
 from stepscope.eval.data.writers import OPTIONAL_FIELDS, OptionalField, UnsupportedFieldError
@@ -111,8 +111,9 @@ def open_video(
     """Show a video in the player: in the chosen run at its worst moment, or its reference only."""
     video_id = str(event.row_value[0])
     if query.run:
-        return opening.open_moment(context, batches, video_id, names=(query.run,), destination=WORST)
-    return opening.open_reference(context, reviews.sample(video_id), destination=START)
+        there = replace(WORST, opens_review=True)
+        return opening.open_moment(context, batches, video_id, names=(query.run,), destination=there)
+    return opening.open_reference(context, reviews.sample(video_id), destination=TO_REVIEW)
 
 
 def open_event(
@@ -128,7 +129,7 @@ def open_event(
         return opening.refuse(ValueError("there is nothing further to settle"))
     event = unsettled[number].event
     place = ListPlace(of="settle", number=number + 1, total=len(unsettled))
-    there = Destination(at=event.time_s, event=event.key, place=place)
+    there = Destination(at=event.time_s, event=event.key, place=place, opens_review=True)
     name = query.run or _judged_run(context, batches, reviews, query, event)
     if name:
         player = opening.open_moment(context, batches, event.video_id, names=(name,), destination=there)

@@ -31,7 +31,6 @@ NO_RUN = ""
 """Value of the choice without a run: the references only."""
 UNSPLIT = ":uploads"
 """Value of the choice of uploads; a colon is in no name of a split."""
-NO_SPLIT = "there is no split to review; start the page with --split FILE"
 NO_NAME = "write your name in Reviewer"
 
 
@@ -67,7 +66,7 @@ def find_split(reviews: ReviewContext, query: ReviewQuery) -> Split:
         raise ValueError("uploads are in no split; choose the split of the videos")
     split = reviews.splits.get(query.split or "")
     if split is None:
-        raise ValueError(NO_SPLIT)
+        raise ValueError("there is no split to review; add one in Batch, under Another split")
     return split
 
 

@@ -8,7 +8,6 @@ from typing import Any
 from stepscope.app.core.batch_context import BatchContext
 from stepscope.app.core.results import WORST_FIRST, VideoFilter, choose_rows
 from stepscope.app.core.videos import is_drawing
-from stepscope.engine.config import format_thresholds
 from stepscope.engine.model.files.bundled import BUNDLED_DIGESTS
 from stepscope.engine.plurals import format_count
 from stepscope.eval.metrics.definitions import NUM_FAILURES
@@ -29,8 +28,7 @@ def name_model(digest: str, checkpoint: str) -> str:
 def describe_run(origin: Provenance) -> str:
     """Return model and thresholds of a run in words."""
     model = name_model(origin.model_digest, origin.checkpoint).removeprefix("the ").removeprefix("model ")
-    thresholds = format_thresholds(origin.threshold("speak"), origin.threshold("update"), origin.policy)
-    return ", ".join(filter(None, (model, thresholds)))
+    return ", ".join(filter(None, (model, *map(" ".join, origin.thresholds))))
 
 
 def list_choices(batches: BatchContext, part: str, *, split: str, run: str) -> list[dict[str, Any]]:

@@ -42,15 +42,13 @@ class Destination:
     """Whether the first failure from a time on is selected."""
     place: ListPlace | None = None
     """Place in a list, whose next moment N opens."""
-
-    @property
-    def opens_review(self) -> bool:
-        """Whether the event is shown in the review panel: it was named, and not found by a search."""
-        return self.event is not None and (self.place is None or self.place.of == "settle")
+    opens_review: bool = False
+    """Whether it is opened to be reviewed: from the tab Reviews."""
 
 
 STAY: Final = Destination()
 START: Final = Destination(at=0.0)
+TO_REVIEW: Final = Destination(at=0.0, opens_review=True)
 FIRST: Final = Destination(at="first")
 FIRST_FROM_START: Final = Destination(at="first from start")
 WORST: Final = Destination(at="worst")

@@ -40,7 +40,7 @@ _CONDITIONS: Final = {
 }
 """The condition of each experiment of ``eval.diagnosis.experiments`` in a sentence."""
 _NOT_EXPLAINED: Final = "Not explained yet: experiments can find out why."
-_BLIND: Final = "Blind: the reason is shown after your verdict on the first mistake, too."
+BLIND: Final = "Blind: the reason is shown after your verdict on the first mistake, too."
 _NO_PROOF: Final = (
     "It does not prove what the model saw: recency, the picture difference and random weights rank pictures alike."
 )
@@ -71,7 +71,7 @@ def pack_reasons(run: Run, failures: Sequence[Failure], keys: Sequence[str] = ()
         else Packed()
         for found in judged
     ]
-    return {"roots": packed, **({} if shown is None else {"is_blinded": True, "why_not": _BLIND})}, of_failures
+    return {"roots": packed, **({} if shown is None else {"is_blinded": True, "why_not": BLIND})}, of_failures
 
 
 def pack_evidence(run: Run) -> list[Packed]:
@@ -154,11 +154,11 @@ def _describe_correction(root: Root, sample: Sample, output: FrameOutput | None,
     extra = [text for text in written if text not in {turn.text for turn in turns}]
     parts = list[str]()
     if _UPDATE_KINDS & {*root.kinds}:
-        parts = [_describe_update(text, names) for text in expected]
+        parts = [describe_update(text, names) for text in expected]
         if len(expected) == len(extra) == 1:
             parts = [f"{_contrast(expected[0], extra[0], names)},"]
         elif not expected:
-            parts = [_describe_update(text, names, is_done=False) for text in extra]
+            parts = [describe_update(text, names, is_done=False) for text in extra]
     if {*root.kinds} - _UPDATE_KINDS:
         said = f"said {quote(message)}" if message is not None else "stayed silent"
         parts = [*parts, said] if expected else [said, *parts]  # never "not started it and said"
@@ -168,14 +168,14 @@ def _describe_correction(root: Root, sample: Sample, output: FrameOutput | None,
 def _contrast(text: str, other: str, names: Mapping[str, str]) -> str:
     """Return an update in place of another one, such as "started “wheel”, not “roof”"."""
     first, second = parse_update(text), parse_update(other)
-    named = _describe_update(other, names)
+    named = describe_update(other, names)
     if first is not None and second is not None and first.transition == second.transition:
         named = names.get(second.step_id, second.step_id)
-    return f"{_describe_update(text, names)}, not {named}"
+    return f"{describe_update(text, names)}, not {named}"
 
 
-def _describe_update(text: str, names: Mapping[str, str], *, is_done: bool = True) -> str:
-    """Return an update, or that there was none, after "had it"."""
+def describe_update(text: str, names: Mapping[str, str], *, is_done: bool = True) -> str:
+    """Return an update, or that there was none, after "had it", with the step's name among ``names``."""
     update = parse_update(text)
     if update is None:
         return f"{'' if is_done else 'not '}written {quote(text)}"

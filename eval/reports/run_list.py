@@ -16,7 +16,7 @@ from stepscope.eval.reports.search import TERM
 from stepscope.eval.reports.table_files import read_metrics
 from stepscope.eval.runs.folder import RunFolder, describe_rules, has_states
 from stepscope.eval.runs.notes import RunNotes, read_notes
-from stepscope.eval.runs.provenance import hide_folders
+from stepscope.eval.runs.provenance import Provenance, hide_folders
 
 COLUMNS: Final = ("run", "date", "origin", "group", "tags", "note", "archived")
 """The columns before the settings that differ and the scores."""
@@ -33,6 +33,7 @@ class ListedRun:
     date: datetime
     """When its folder was first written; for a folder of an older version, when its settings were."""
     origin: str = ""
+    thresholds: str = ""
     settings: Mapping[str, str] = field(default_factory=dict)
     """All settings as texts, those of the stream by their own names, and of how many videos the scores are."""
     scores: Mapping[str, float] = field(default_factory=dict)
@@ -80,6 +81,7 @@ def _read_run(name: str, path: Path) -> ListedRun:
         name=name,
         date=_read_date(settings, path),
         origin=describe_origin(settings),
+        thresholds=", ".join(map(" ".join, Provenance.of_settings(name, settings).thresholds)),
         settings=read(lambda _: _list_settings(settings), default={}) | scored | writer,
         scores={key: value for key, value in metrics.get("scores", {}).items() if value is not None},
         intervals=intervals,

@@ -21,7 +21,7 @@ from stepscope.eval.runs.roots import DIAGNOSIS_FILE, read_roots
 MAX_QUERY_CHARS: Final = 500
 _TEXTS: Final = ("video_id", "what", "failure", "mistake", "text", "reference", "step", "cause")
 _LABELS: Final = ("video_id", "what", "failure", "step", "cause", "class")
-_DIAGNOSED: Final = ("class", "origin", "root_time_s")
+DIAGNOSED: Final = ("class", "origin", "root_time_s")
 """Columns that ``moments.csv`` lacks: they are of the diagnosis of the run."""
 _ORIGINS: Final = ("root", "consequence")
 _COLUMNS: Final = {
@@ -87,7 +87,7 @@ def describe_hits(found: pd.DataFrame) -> str:
 
 @lru_cache(maxsize=8)
 def _read(path: Path, _changed_ns: int, _size: int, _diagnosed_ns: int) -> pd.DataFrame:
-    types = dict.fromkeys(_TEXTS, "str") | {name: "float" for name in _NUMBERS if name not in _DIAGNOSED}
+    types = dict.fromkeys(_TEXTS, "str") | {name: "float" for name in _NUMBERS if name not in DIAGNOSED}
     with reading(path), open_text(path, newline="") as file:
         table = pd.read_csv(
             file, dtype=types, keep_default_na=False, na_values={name: [""] for name in types if name in _NUMBERS}
@@ -113,7 +113,7 @@ def _trace(table: pd.DataFrame, run: RunFolder) -> pd.DataFrame:
     ids = table["video_id"].map(unescape_formula) if known else table["video_id"]
     keys = zip(ids, table["failure"], (1000 * table["time_s"]).round(), strict=True)
     rows = [known.get(key, ("", "", math.nan)) for key in keys]
-    return table.assign(**{name: [row[place] for row in rows] for place, name in enumerate(_DIAGNOSED)})
+    return table.assign(**{name: [row[place] for row in rows] for place, name in enumerate(DIAGNOSED)})
 
 
 def search_folders(runs: Mapping[str, Path], query: str, *, marks: Marks | None = None) -> pd.DataFrame:
@@ -123,7 +123,7 @@ def search_folders(runs: Mapping[str, Path], query: str, *, marks: Marks | None 
     """
     tables = [read_moments(folder) for folder in runs.values()]
     if DIAGNOSED_TERM.search(query) and not any((table["origin"] != "").any() for table in tables):
-        raise ValueError("classes and roots need a diagnosis that is not stale; make one with `stepscope explain`")
+        raise ValueError("classes and roots need a diagnosis that is not stale: explain the run first")
     found = [search(table, query, marks=marks).drop(columns="words") for table in tables]
     return pd.concat(found, keys=list(runs), names=["run"]).reset_index("run").reset_index(drop=True)
 

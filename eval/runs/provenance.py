@@ -124,8 +124,9 @@ class Provenance:
         """The decision policy; that of the heads if it is unknown."""
         return POLICIES.get(str(self.config.get("decision_policy")), POLICIES["heads"])
 
-    def _thresholds(self) -> list[tuple[str, str]]:
-        """Return name and text of the thresholds that the run has, as its rule uses them."""
+    @property
+    def thresholds(self) -> list[tuple[str, str]]:
+        """Name and text of the thresholds that the run has, as its rule uses them."""
         return name_thresholds(self.threshold("speak"), self.threshold("update"), self.policy)
 
     def columns(self) -> dict[str, str | float | None]:
@@ -159,7 +160,7 @@ class Provenance:
             ("hardware decoding", self.hardware_decoding),
             ("graphs", self.graphs),
             ("frame size", "" if self.frame_pixels is None else f"at most {self.frame_pixels} pixels, aspect kept"),
-            *((name if name == "theta" else f"{name} threshold", value) for name, value in self._thresholds()),
+            *((name if name == "theta" else f"{name} threshold", value) for name, value in self.thresholds),
             ("rule", self.rules),
             ("settings that are not the default", _join(changed) or ("none" if others else "")),
             ("all settings", _join(others)),
@@ -187,7 +188,7 @@ class Provenance:
             f"model {self._model or 'unknown'}",
             "untrained signals" if self.is_untrained else "",
             self.device,
-            *map(" ".join, self._thresholds()),
+            *map(" ".join, self.thresholds),
             self.rules,
             f"context {strategy}" if (strategy := self.config.get("context_strategy", "refresh")) != "refresh" else "",
             f"text encoder {self.text_encoder}" if self.text_encoder else "",

@@ -77,7 +77,7 @@ def test_the_first_failure_is_shown_without_a_click_and_the_tour_has_five_stops(
     assert (seen["video"], seen["said"], seen["frame"], seen["cursor"]) == ("robot-permuted", LINE, 30, 0)
     assert page.evaluate("document.querySelector('#video video').currentTime") == pytest.approx(15.0, abs=0.01)
     assert page.evaluate(IS_PAINTED)
-    assert page.locator("#scores .score").first.inner_text().split("\n")[-1] == "Failures, 5 mistakes"
+    assert page.locator("#scores .score").first.inner_text().split("\n")[-1] == "Failures, in 5 mistakes"
     assert page.locator("#scores .score b").first.inner_text() == "9"
     recording = "A recording: the bundled model watched somebody build the robot and should have said"
     assert page.inner_text(".intro").startswith(recording)

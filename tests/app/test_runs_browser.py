@@ -104,6 +104,25 @@ def test_back_after_other_thresholds_shows_the_earlier_run_and_forward_the_later
         wait_for(page, f"seen?.runThresholds?.speak === {speak} && location.search.includes('speak={speak}')")
 
 
+def test_back_after_the_next_mistake_shows_the_moment_before(page: Page) -> None:
+    moment = page.locator(".focus [data-part=moment]")
+    for time_s in (18.0, 20.5):
+        page.keyboard.press("n")
+        wait_for(page, f"seen.time.toFixed(1) === '{time_s}' && location.search.includes('t={time_s}')")
+    for go, time_s in ((page.go_back, 18.0), (page.go_back, 15.0), (page.go_forward, 18.0)):
+        go()
+        wait_for(page, f"seen.time.toFixed(1) === '{time_s}' && location.search.includes('t={time_s}')")
+    page.keyboard.press("ArrowLeft")
+    expect(moment).to_have_text("0:17.5")
+
+
+def test_what_a_link_has_wrong_is_said_and_the_rest_is_shown(page: Page, address: str) -> None:
+    page.goto(f"{address}/?video=robot-hard&t=abc&tab=nonsense")
+    wait_for(page, "seen?.video === 'robot-hard'")
+    wait_for_status(page, "^⚠ The link opens without its time: a time is written as seconds.*; got 'abc'")
+    expect(page.get_by_text("The link names no tab of this page: nonsense; tabs are player,")).to_be_visible()
+
+
 def test_a_run_that_is_opened_is_not_compared_with_the_one_before(page: Page, address: str) -> None:
     page.goto(f"{address}/?video=robot-hard&tab=batch&shown=own")
     wait_for(page, "seen?.video === 'robot-hard'")
@@ -232,6 +251,7 @@ def test_the_head_of_the_page_names_and_chooses_what_is_in_focus(page: Page, add
     expect(page.locator("#reviewed_run input")).to_have_value("own")
     page.locator("#reviewed_videos [data-testid^=cell]", has_text="robot-hard").first.click()
     wait_for(page, "seen.video === 'robot-hard' && !location.search.includes('tab')")
+    expect(page.locator(".ss-mode")).to_have_attribute("aria-pressed", "true")  # a row of Reviews is reviewed
     page.go_back()
     wait_for(page, "seen.video === 'tower-hard' && /video=tower-hard.*tab=reviews/.test(location.search)")
     page.click("#reviewed_split input")

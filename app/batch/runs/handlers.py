@@ -76,12 +76,11 @@ def show(batches: BatchContext, selection: Selection, *, problem: str = "") -> U
     except (ValueError, OSError) as error:
         found, refusal = Found(frozenset()), as_sentence(error)
     videos, hits = pack_videos(batches, selection, results.rows, found, refusal)
-    mistakes = count_mistakes(batches, name)
     return Updates(
         rows=gr.HTML(value=pack_runs(batches, selection, status, _actions(batches, name, job)), patch=""),
         videos=videos,
         hits=hits,
-        corpus=draw_corpus(results.metrics, None if mistakes is None else sum(mistakes.values())),
+        corpus=draw_corpus(results.metrics, sum((count_mistakes(batches, name) or {}).values())),
         origin=draw_provenance(batches, name),
         shown=_shown_run(batches, selection),
     )

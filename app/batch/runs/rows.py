@@ -33,10 +33,11 @@ def pack_runs(batches: BatchContext, selection: Selection, status: tuple[str, bo
         run, is_shown = known.get(name), name == selection.run
         said, is_problem = status if is_shown else describe_job(batches, name)
         scores = [run.scores.get(metric.name) if run else None for metric in metrics]
+        about = (run.settings.get("split"), run.origin, run.thresholds) if run else ()
         rows.append(
             {
                 "name": name,
-                "about": " · ".join(filter(None, (run.settings.get("split"), run.origin))) if run else "",
+                "about": " · ".join(filter(None, about)),
                 "note": run.notes.note if run else "",
                 "tags": run.notes.tags if run else (),
                 "scores": [

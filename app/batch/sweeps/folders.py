@@ -82,7 +82,7 @@ def find_sweep(batches: BatchContext, name: str | None, size: int, signals: str 
     ``signals`` is one of ``FoundSweep.choices``; for any other value the first is taken. Raises ``ValueError`` with the
     reason if there is neither an exact sweep nor a preview.
     """
-    name, split, settings = _chosen(batches, name)
+    name, split, settings = name or "", batches.need_split(name), batches.settings_of(name)
     exact, problems = _find_exact(batches, settings)
     if size in exact:
         sweep = exact[size]
@@ -186,7 +186,7 @@ def plan_sweep(batches: BatchContext, name: str | None, size: int, devices: str)
 
     Raises ``ValueError`` if the page may not run the checkpoint or it has changed, and as ``build_run_settings``.
     """
-    name, split, settings = _chosen(batches, name)
+    name, split, settings = name or "", batches.need_split(name), batches.settings_of(name)
     checkpoint = str(settings.get("checkpoint", ""))
     check_has_model(batches, name, settings)
     heads = batches.work.heads if checkpoint == batches.work.checkpoint else None
@@ -217,14 +217,6 @@ def place_sweep(
     new = batches.runs / SWEEPS_FOLDER / f"{split.path.stem}-{digest}-{size}"
     folder = _find_same(batches, wanted) or unused_folder(new)
     return PlannedSweep(split=split, work=work, grid=grid, scoring=scoring, device=device, folder=folder)
-
-
-def _chosen(batches: BatchContext, name: str | None) -> tuple[str, Split, Mapping[str, Any]]:
-    settings = batches.settings_of(name)
-    split = batches.split_of(settings)
-    if name is None or split is None:
-        raise ValueError("choose a run of a split that this page has")
-    return name, split, settings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

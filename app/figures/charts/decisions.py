@@ -90,7 +90,6 @@ def _read_named(results: Results) -> list[Decider]:
 
 
 NOT_SCORED: Final = "No data: this run has no probabilities, or is not scored yet."
-OLD_CHARTS: Final = "No data: score the run again (stepscope score)."
 _SCORES: Final = {"average_precision": "average precision", "auroc": "AUROC"}
 _RATES: Final = {"precision": "precision", "recall": "recall", "false_positive_rate": "false positive rate"}
 RUN_POINT: Final = "Large marker: the decisions of this run"
@@ -115,7 +114,7 @@ def roc(results: Results, theme: Theme) -> go.Figure:
     """Return recall over the false positive rate for all thresholds, with the point of the run."""
     deciders = list_deciders(results, "roc")
     if not deciders:
-        return make_empty_chart(theme, OLD_CHARTS if results.charts and not results.charts["roc"] else NOT_SCORED)
+        return make_empty_chart(theme, NOT_SCORED)
     return make_chart(
         [
             diagonal(theme),

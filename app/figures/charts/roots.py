@@ -29,10 +29,10 @@ def roots(results: Results, theme: Theme) -> go.Figure:
     """
     diagnosis = results.diagnosis
     if diagnosis is None:
-        return make_empty_chart(theme, "No data: the run is not diagnosed (stepscope explain).")
+        return make_empty_chart(theme, "No data: Explain, in the player, finds the first mistakes.")
     counted = {row["video_id"]: row.get(ROOTS) for row in results.rows}  # nan where a diagnosis is stale
     if any(counted.get(video.video_id) != len(video.roots) for video in diagnosis.videos):
-        return make_empty_chart(theme, "No data: the diagnosis is out of date (stepscope explain).")
+        return make_empty_chart(theme, "No data: the diagnosis is out of date: explain the run again.")
     if not diagnosis.classes:
         return make_empty_chart(theme, "No data: there is no failure.")
     follow, classes = diagnosis.consequences, diagnosis.classes

@@ -23,7 +23,7 @@ def classes(results: Results, theme: Theme) -> go.Figure:
     of_class = [row for row in rows if row["level"] == "class"]
     shown = of_class[:MAX_CLASSES] + [row for row in rows if row["level"] == "cause"]
     if not shown:
-        return make_empty_chart(theme, "No data: the run has no steps, or was scored before (stepscope score).")
+        return make_empty_chart(theme, "No data: the run has no steps, or is not scored yet.")
     names = [_name_row(row) for row in shown]
     traces = list[Any]()
     for score, (colour, pattern) in _SCORES.items():

@@ -3,6 +3,7 @@
 import { reveal } from "./timeline/chart.js";
 import { parseTime } from "./state/data.js";
 import { DECISIONS } from "./state/signals.js";
+import { stopText } from "./state/stops.js";
 import { runWords } from "./state/thresholds.js";
 import { eventByKey } from "./events/opinions.js";
 import { goToLinked, selectedEvent } from "./playback/selection.js";
@@ -70,7 +71,6 @@ function openPlace() {
   return { tab, ...(view !== null && view !== FIRST_VIEWS[tab] && { view }) };
 }
 const FIRST_VIEWS = { batch: "Scores", reviews: "Progress" };
-const OLD_VIEWS = ["Videos", "Search"]; // of links: both are in the middle, beside every view
 const inputValue = (id) => document.querySelector(`#${id} :is(input, textarea)`)?.value ?? "";
 
 // The tab of the page, its view unless it is the first, and the runs that the batch tab shows. The server opens tabs:
@@ -157,14 +157,15 @@ export function updateAddress(player, isNow = false) {
   for (const key in place) url.searchParams.set(key, place[key]);
   const whole = address.wholeRun;
   if (player.data && !player.receiver.run) address.wholeRun = runOf(place); // one that streams is none yet
+  const isChoice = address.isStep; // of a moment
+  address.isStep = false;
   if (url.href === location.href) return;
   const hadVideo = videoOf(before) !== null,
     isOtherVideo = hadVideo && videoOf(place) !== videoOf(before),
     isOtherRun = whole !== null && runOf(before) === whole && runOf(place) !== whole,
     isOtherTab = (hadVideo || before.tab) && place.tab !== before.tab,
     isOtherShown = before.shown && place.shown && place.shown !== before.shown;
-  const isStep = isOtherVideo || isOtherRun || isOtherTab || isOtherShown || address.isStep;
-  address.isStep = false;
+  const isStep = isOtherVideo || isOtherRun || isOtherTab || isOtherShown || isChoice;
   const state = isRestoring(player) ? history.state : { isKept: Boolean(player.data?.kept_run) };
   history[isStep ? "pushState" : "replaceState"](state, "", url);
 }
@@ -173,7 +174,7 @@ export function updateAddress(player, isNow = false) {
 export function awaitTabsOfAddress(player) {
   const { beside = "rows", tab, view } = readAddress();
   if (tabNames(player).includes(beside)) openTab(player, beside);
-  player.address.awaited = tab ? { tab, ...(view && !OLD_VIEWS.includes(view) && { view }) } : {};
+  player.address.awaited = tab ? { tab, ...(view && { view }) } : {};
 }
 
 // A moment that was opened from another tab is shown in the player's, which the server opens with it.
@@ -219,6 +220,8 @@ function goToPlace(player, { event: key, t }) {
     time = parseTime(t ?? "") || 0;
   if (event) goToLinked(player, { event, time });
   else seek(player, time);
+  const stop = event && player.data.stops[player.stopIndex ?? -1];
+  setStatus(player, stop ? stopText(player, stop) : "", true);
 }
 
 function momentLink(player) {

@@ -1,10 +1,10 @@
 // The head of the page: the split, run, video and moment in focus, each with its menu.
 
-import { openTabOf, updateAddress } from "./address.js";
+import { openTabOf } from "./address.js";
 import { clockText, countText } from "./state/data.js";
 import { keepInWindow, readKept } from "./state/settings.js";
-import { isChosen, sentenceOf, stopText } from "./state/stops.js";
-import { createButton, createNode, setStatus, waitsForRelease } from "./dom/dom.js";
+import { isChosen, sentenceOf } from "./state/stops.js";
+import { createButton, createNode, waitsForRelease } from "./dom/dom.js";
 import { goToFailure } from "./playback/selection.js";
 
 const PARTS = ["split", "run", "video", "moment"];
@@ -15,10 +15,12 @@ const NOTHING = { split: [""], run: [""], video: [""], moment: [""] };
 
 const readOwnRuns = () => readKept(OWN_RUNS) ?? [];
 
-function keepOwnRun({ run, video_id: video, made_by: about, place, is_finished: isWhole, kept_run: kept }) {
+function keepOwnRun({ run, video_id: video, made_by: about, place, branch, is_finished: isWhole, kept_run: kept }) {
   if (kept || !isWhole || !place.run || place.run === "none") return;
-  const others = readOwnRuns().filter(({ id }) => id !== run);
-  keepInWindow(OWN_RUNS, [{ id: run, video, about, place }, ...others].slice(0, MAX_OWN));
+  const others = readOwnRuns().filter(({ id }) => id !== run),
+    known = readOwnRuns().find(({ id }) => id === run),
+    words = known?.words ?? branch?.name ?? `this page's run of ${new Date().toTimeString().slice(0, 8)}`;
+  keepInWindow(OWN_RUNS, [{ id: run, video, about, place, words }, ...others].slice(0, MAX_OWN));
 }
 
 // The run that was chosen in Batch or Reviews and is not opened in the player yet. Batch may not be drawn yet.
@@ -91,7 +93,8 @@ function describe(player) {
   };
 }
 
-const momentOf = ({ video, stopIndex }) => (stopIndex === null ? clockText(Math.floor(video.time), 0) : "");
+// While it plays, whole seconds: they are drawn once each.
+const momentOf = ({ video }) => (video.isPaused ? clockText(video.time) : clockText(Math.floor(video.time), 0));
 
 // Draws the parts again if their texts or the tab of the page have changed.
 export function drawFocus(player) {
@@ -155,7 +158,7 @@ export function receiveChoices(player, { part, found }) {
 
 function listOwnRuns({ data }) {
   const own = readOwnRuns().filter(({ video }) => video === data?.video_id);
-  return own.map((one) => ({ ...one, words: "this page's run" }));
+  return own.map((one) => ({ ...one, isCurrent: one.id === data.run }));
 }
 
 function listMoments(player) {
@@ -265,13 +268,10 @@ function showRun(player, run) {
   if (openTabOf("rooms") === "reviews") player.trigger("review_run", { run });
 }
 
-// Goes to a mistake, as a step of the browser's history.
+// Goes to a mistake, in the player.
 function goToMoment(player, number) {
   if (openTabOf("rooms") !== "player") player.trigger("open_tabs", { tab: "player", view: null });
   goToFailure(player, number);
-  setStatus(player, stopText(player, player.data.stops[number]), true);
-  player.address.isStep = true;
-  updateAddress(player, true);
 }
 
 function onKey(player, event) {

@@ -104,7 +104,7 @@ function land(player, isSame) {
   player.stopIndex = player.selectedTime === null ? null : stopIndexOf(player, currentEvent(player));
   const opened = eventByKey(player, landing.event),
     linked = takeLinkedEvent(player);
-  if (opened && landing.opens_review) setReviewing(player, true);
+  if (landing.opens_review) setReviewing(player, true);
   if (opened) {
     setStatus(player, ""); // it was about the event before
     goToEvent(player, opened);
@@ -112,7 +112,8 @@ function land(player, isSame) {
   else if (isKept && player.stopIndex !== null && !player.find("said").textContent)
     setStatus(player, openingText(player));
   else if (events.length && landing.is_from_start) goToFirstFailure(player);
-  if (!(opened ?? linked) || landing.opens_review || player.stopIndex === null) return;
+  player.address.isStep = Boolean(landing.place); // any other landing was no choice of a moment
+  if (!(opened ?? linked) || landing.place?.of === "settle" || player.stopIndex === null) return;
   setStatus(player, openingText(player), true);
   if (opened && !isLinkAtStart(player)) offerTour(player);
 }

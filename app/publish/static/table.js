@@ -143,7 +143,7 @@ export function showTable(main, run) {
     sortBy(column, -1);
     line.scrollIntoView({ block: "nearest" });
   };
-  const summary = createNode("summary", "", `All scores of ${scored}, with 95 % intervals`);
+  const summary = createNode("summary", "", `All scores of ${scored}`);
   main.append(
     createNode("h2", "", `Scores of ${scored}`),
     drawTiles(run.tiles),

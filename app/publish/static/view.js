@@ -16,9 +16,8 @@ export function linkOf(row) {
 
 // Shows a video from its data as text, of a `moment` of the story or of the table; returns the player and the status.
 export function openVideo(rows, row, text, moment) {
-  const link = new URLSearchParams(location.search),
-    isMoment = link.has("t") || link.has("event");
-  if (!isMoment) history.replaceState(null, "", linkOf(row));
+  const link = new URLSearchParams(location.search);
+  if (!link.has("t") && !link.has("event")) history.replaceState(null, "", linkOf(row));
   const packed = JSON.parse(text),
     markup = document.querySelector("#markup").content.cloneNode(true),
     player = createNode("div", "", markup, { id: "player" }),
@@ -41,7 +40,7 @@ export function openVideo(rows, row, text, moment) {
   previewLinked(link);
   const status = moment
     ? `${row.id}, ${clockText(packed.duration_s, 0)}. Space plays and pauses.`
-    : describe(row, packed, link, isMoment);
+    : describe(row, packed, link);
   return { player: mounted, status };
 }
 
@@ -145,14 +144,12 @@ function previewLinked(link) {
   preview(Object.fromEntries(names.map((name) => [name, Number(link.get(name))])));
 }
 
-function describe(row, packed, link, isMoment) {
+function describe(row, packed, link) {
   const length = `${row.label}, ${clockText(packed.duration_s, 0)}.`;
   if (link.get("run") && link.get("run") !== packed.run)
     return `${length} The link was made from another run of this video.`;
   if (row.failures === null) return `${length} It has no reference.`;
-  if (!row.failures.some(Boolean)) return `${length} ${calmText(row.num_low, row.num_later)}.`;
-  const isWorst = !isMoment || link.get("event") === row.event;
-  return `${length} ${isWorst ? "This is its worst moment; press N" : "Press N"} for the next mistake.`;
+  return row.failures.some(Boolean) ? length : `${length} ${calmText(row.num_low, row.num_later)}.`;
 }
 
 function saveFile(href, download) {

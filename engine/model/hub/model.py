@@ -141,18 +141,20 @@ class HubModel(VisionLanguageModel):
             ends.extend(range(at + 1, at + count + 1))
             at += count
 
+        num_text = 0  # tokens since the last image; a tensor for each would take longer than the pass of a small model
         for piece in pieces:
             if isinstance(piece, int):
-                add_text(1)
+                num_text += 1
                 continue
-            add_text(len(self.around_frame[0]))
+            add_text(num_text + len(self.around_frame[0]))
             rows, columns = piece.shape[:2]
             image = torch.cartesian_prod(torch.zeros(1).long(), torch.arange(rows), torch.arange(columns)).T
             parts.append(image + at)
             ends += [at] * (rows * columns - 1)  # so that a cut through an image moves none of its tokens too far
             at += max(rows, columns)
             ends.append(at)
-            add_text(len(self.around_frame[1]))
+            num_text = len(self.around_frame[1])
+        add_text(num_text)
         return torch.cat(parts, dim=1), ends
 
     def forward(self, inputs: Tensor, cache: KVCache | None = None, positions: Tensor | None = None) -> Tensor:

@@ -1,9 +1,11 @@
 """The tools read, explain and judge; texts of a run are data, names are no paths, and replies are bounded."""
 
 import json
+import re
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +14,7 @@ import pytest
 from stepscope.app.agents.documents import replace_table
 from stepscope.app.agents.table import MAX_REPLY_CHARS, ToolReply, call_tool, list_tools, pack_reply
 from stepscope.app.agents.tools import Tools, open_runs
-from stepscope.app.agents.workspace import Caller
+from stepscope.app.agents.workspace import Caller, open_workspace
 from stepscope.app.review_store.actions import Action, check_verdict
 from stepscope.app.review_store.review import measure_programs, review_agreement, review_disagreements
 from stepscope.app.review_store.store import open_store, read_review
@@ -129,6 +131,26 @@ def test_a_write_has_the_name_of_the_agent_counts_as_no_person_and_is_undone_as_
         assert (waiting.kind, waiting.time_s, waiting.reviewer) == ("time", 10.0, proposed["reviewer"])
         assert read(tools, "undo", write=proposed["write"]) == {"undone": 1}
         assert not any(read_review(store).proposals.values())
+
+
+def test_where_reviews_are_blind_no_reason_is_read_before_the_verdict(tmp_path: Path) -> None:
+    chain: dict[str, Any] = {"run": "bundled", "video": "robot-permuted"}
+    with open_workspace(tmp_path) as workspace:
+        workspace.batches = replace(workspace.batches, is_blind=True)
+        tools = Tools(workspace)
+        moment = read(tools, "read_moment", **chain, time_s=15.0)
+        found = read(tools, "read_run", run="bundled"), read(tools, "list_mistakes", run="bundled"), moment
+        assert not {"roots", "root", "consequence"} & {*re.findall(r"\w+", json.dumps(found))}
+        assert moment["why"].startswith("Blind: ")
+        blind = read(tools, "explain", **chain, time_s=15.0)
+        assert blind.keys() == {"not_explained", "link"}
+        assert "a reason is shown after your verdict" in refuse(tools, "search", query="failure:root")
+        assert "roots" not in read(tools, "compare_runs", run="bundled", other="bundled")
+        event = next(one["event"] for one in moment["events"] if one["time_s"] == 15.0 and one.get("failure"))
+        read(tools, "add_verdict", **chain, event=event, verdict="redundant")
+        (why,) = read(tools, "read_moment", **chain, time_s=15.0)["why"]
+        assert why.startswith("Once it is corrected, 7 later failures vanish.")
+        assert {one["time_s"] for one in read(tools, "explain", **chain)["failures"]} == {15.0}
 
 
 def test_nobody_without_the_right_writes(tmp_path: Path) -> None:

@@ -118,6 +118,15 @@ def test_videos_are_chosen_by_verdict_and_tag_but_not_where_reviews_are_blind(
         choosing.find(replace(batches, is_blind=True), select("a", 'failure:root class:"history"'))
 
 
+def test_a_search_of_a_run_without_scores_says_when_it_has_them(batches: BatchContext) -> None:
+    (batches.runs / "new").mkdir()
+    shutil.copy(batches.runs / "a" / "run.json", batches.runs / "new")
+    for name in ("new", "a"):
+        (batches.runs / name / "moments.csv").unlink(missing_ok=True)
+        with pytest.raises(ValueError, match="once a run is scored: wait for its end"):
+            choosing.find(batches, select(name, "failure:missed"))
+
+
 def test_a_slice_is_kept_beside_the_runs_and_scored_by_itself(batches: BatchContext) -> None:
     assert "search first" in choosing.save_slice(batches, select("a"), "silent")
     assert "1 video saved" in choosing.save_slice(batches, select("a", "failure:missed"), "  silent  ")

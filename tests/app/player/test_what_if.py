@@ -148,3 +148,13 @@ def test_a_run_that_cannot_be_made_again_says_so_in_a_sentence(
     assert plain.run is not None
     plain.run = replace(plain.run, **changed)
     assert words in queue(context, plain, SAYS).status.value
+
+
+def test_a_branch_is_named_by_the_words_of_its_steps(context: AppContext, plain: LiveRun) -> None:
+    assert plain.run is not None
+    told = next(one for one in plain.run.outputs if one.updates)
+    _, packed = branch(context, plain, f"- time: {told.time_s}\n  updates: []\n- time: 3\n  state: {{S2: completed}}")
+    name = packed["branch"]["name"]
+    assert "“put on the roof” completed from 0:03.0" in name
+    assert "“" in name.partition(";")[0], "the update that is left out, too"
+    assert not {"S1", "S2", "S3"} & {*name.replace(";", " ").split()}

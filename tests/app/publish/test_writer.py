@@ -205,3 +205,12 @@ def test_a_story_beyond_its_bounds_is_one_sentence(content: Any, problem: str) -
     with pytest.raises(ValueError, match=problem) as raised:
         parse_story(json.dumps(content))
     assert "\n" not in str(raised.value)
+
+
+def test_a_folder_of_some_videos_has_their_scores_alone(tmp_path: Path) -> None:
+    publish(RunFolder(ASSETS / "demo" / "run"), tmp_path / "one", videos=["robot-permuted"], files="none")
+    index = read(tmp_path / "one" / "data" / "run.json")
+    (row,) = index["videos"]
+    assert (index["num_scored"], index["has_charts"]) == (1, False)
+    assert (index["tiles"][0]["figure"], sum(row["failures"]) < 64) == (str(sum(row["failures"])), True)
+    assert index["tiles"][0]["label"].startswith(f"Failures, in {row['num_mistakes']} mistake")

@@ -41,8 +41,10 @@ def test_what_is_to_be_settled_opens_in_the_player_at_its_time(
         page, again = open_event(number, run="a")
         assert again["landing"]["event"] == shown["landing"]["event"]
         assert (again["run_name"], again["landing"]["time"]) == ("a", row[1])
-    page = handlers.open_video(context, batches, reviews, make_query(), clicked(HOSTILE))
-    assert json.loads(page.player)["name"] == HOSTILE
+    for run, video in ((None, HOSTILE), ("a", "v0")):  # a row of the tab is opened to be reviewed
+        page = handlers.open_video(context, batches, reviews, make_query(run=run), clicked(video))
+        shown = json.loads(page.player)
+        assert (shown["name"], shown["landing"]["opens_review"]) == (video, True)
 
 
 def test_users_are_lines_of_name_and_password(tmp_path: Path) -> None:

@@ -67,7 +67,7 @@ def test_matched_texts_below_the_limit_are_named_where_there_are_no_failures(tmp
         assert (moment.time_s, moment.event) == (0.0, events.written[0].key)
     assert find_first_stop(run, calm, events).time_s is None
     (failures, *_) = make_tiles({"num_failures": 0.0}, **count_beside(low, run.reference), rules="")
-    assert (failures.figure, failures.label) == ("0", "Failures, 0 mistakes, 2 texts below similarity 0.80 (≈)")
+    assert (failures.figure, failures.label) == ("0", "Failures, 2 texts below similarity 0.80 (≈)")
 
 
 def test_turns_after_the_last_frame_are_named_where_failures_are_counted(tmp_path: Path) -> None:
@@ -85,5 +85,5 @@ def test_turns_after_the_last_frame_are_named_where_failures_are_counted(tmp_pat
     assert analysis is not None
     assert (analysis.judged.failures, analysis.judged.num_later) == ((), 1)
     (failures, *_) = make_tiles(score_counts(analysis.counts), **count_beside(analysis.judged, run.reference), rules="")
-    assert (failures.figure, failures.label) == ("1", "Failures, 0 mistakes, 1 after the last frame")
+    assert (failures.figure, failures.label) == ("1", "Failures, 1 after the last frame")
     assert json.loads(pack_run(run, analysis.judged))["num_later"] == 1

@@ -19,7 +19,7 @@ from stepscope.eval.data.samples import Sample, Turn, build_task
 from stepscope.eval.diagnosis.classes import UNEXPLAINED, classify
 from stepscope.eval.diagnosis.experiments import Experiment, list_experiments
 from stepscope.eval.diagnosis.videos import VideoDiagnosis, count_differing, diagnose_video
-from stepscope.eval.matching.turns import DEFAULT_ENCODER, import_encoder
+from stepscope.eval.matching.turns import DEFAULT_ENCODER, Encode, import_encoder
 from stepscope.eval.reports.scoring import ScoreSettings
 from tests.support.paths import ASSETS
 from tests.support.streams import published_loop
@@ -59,6 +59,11 @@ def bundled_samples() -> dict[str, Sample]:
     return {sample.video_id: sample for sample in read_samples(ASSETS / "demo" / "test.json")}
 
 
+@cache
+def load_sentences() -> Encode:
+    return import_encoder(DEFAULT_ENCODER).encode
+
+
 @pytest.fixture(scope="module")
 def bundled() -> Checkpoint:
     return load_model(ASSETS / "checkpoint", device="cpu")
@@ -77,8 +82,7 @@ def diagnose_bundled(checkpoint: Checkpoint, video_id: str, experiments: list[Ex
     config = checkpoint.fit_config(StreamConfig(fps=sample.fps))
     recording = Recording(checkpoint, frames, task=build_task(sample), config=config)
     list(recording.run())
-    encoder = import_encoder(DEFAULT_ENCODER).encode
-    return finish(diagnose_video(recording, sample, experiments, encode=encoder, scoring=SCORING))
+    return finish(diagnose_video(recording, sample, experiments, encode=load_sentences(), scoring=SCORING))
 
 
 @pytest.mark.parametrize(

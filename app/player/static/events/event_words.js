@@ -52,7 +52,8 @@ function describeCorrection(player, { kind, turn, text, time_s, end_s }, event) 
     conflict = player.layer?.conflicts.find(isTorn);
   if (conflict) return `Not applied to the ${source}: ${conflictText(conflict)} Z takes yours back.`;
   if (kind === "delete") return `Deleted the ${named}. Z brings it back.`;
-  if (kind === "add") return `Added the ${named}. Z takes it back.`;
+  const isNew = event && lastTurn(player, event.key)?.is_added;
+  if (kind === "add") return `${isNew ? "Added" : "Brought back"} the ${named}. Z takes it back.`;
   if (kind === "boundary")
     return `Moved all updates at ${correctedText(turn.time_s)} to ${correctedText(time_s)}. Z takes it back.`;
   const spans =

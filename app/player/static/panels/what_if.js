@@ -77,7 +77,7 @@ export function drawWhatIf(player) {
     value: whatIf.draft,
     rows: rowsOf(),
     spellcheck: false,
-    placeholder: "no changes yet; a file of stepscope run --branch can be pasted here",
+    placeholder: "no changes yet: a button above adds one",
     ariaLabel: "Changes as YAML",
     oninput: () => (whatIf.draft = draft.value),
   });
@@ -90,7 +90,7 @@ export function drawWhatIf(player) {
   };
   const copy = () =>
     navigator.clipboard.writeText(whatIf.draft).then(
-      () => setStatus(player, "Copied: stepscope run --branch FILE takes these changes."),
+      () => setStatus(player, "Copied: a window with this video, or stepscope run --branch, takes these changes."),
       () => draft.select(), // the browser forbids the clipboard
     );
   const kinds = Object.keys(KINDS).map((name) => createButton("", name, () => add(name)));

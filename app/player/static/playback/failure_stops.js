@@ -7,7 +7,7 @@ import { currentEvent } from "../events/opinions.js";
 import { drawReason, drawRootsChip } from "./reason.js";
 import { redrawPlayhead } from "../clock/playhead.js";
 import { goToFailure } from "./selection.js";
-import { canFail, isChosen, stopNoun, stopText } from "../state/stops.js";
+import { canFail, isChosen, stopNoun } from "../state/stops.js";
 
 function whyNoFailures(player) {
   const { has_reference, is_copied, isReferenceAlone } = player.data,
@@ -112,7 +112,6 @@ function stepFailure(player, by) {
     return setStatus(player, none, true);
   }
   goToFailure(player, next.number);
-  setStatus(player, stopText(player, next.failure), true);
 }
 
 // Shows the button for the kind of the failure that is shown, and its reason; null for none.

@@ -5,7 +5,7 @@ import { createButton, createNode, setStatus } from "../dom/dom.js";
 import { drawPatches, evidenceAt, evidenceButton, evidenceParts } from "./evidence.js";
 import { goToFailure } from "./selection.js";
 import { showsReason } from "../events/opinions.js";
-import { canFail, stopText } from "../state/stops.js";
+import { canFail } from "../state/stops.js";
 import { clockText, countText, LOW_SIMILARITY, ROOT_SIGN, STOP_SIGNS, timeOf } from "../state/data.js";
 import { requestPaint } from "../timeline/chart.js";
 
@@ -63,7 +63,6 @@ export function drawReason(player, failure) {
 
 function go(player, number) {
   goToFailure(player, number);
-  setStatus(player, stopText(player, player.data.stops[number]), true);
   player.focus();
 }
 

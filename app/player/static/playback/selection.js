@@ -66,20 +66,22 @@ export function goToEvent(player, event, time = event && eventTime(player, event
 
 export function goToFailure(player, number) {
   const failure = player.data.stops[number];
+  player.address.isStep = true;
   player.video.pause();
   selectEvent(player, eventByKey(player, failure.key), failure.time + PICTURE_S, number);
+  setStatus(player, stopText(player, failure), true);
 }
 
 // Selects one of the events of a mark: the next one where several share it.
 export function selectMark(player, { keys, time }) {
-  const event = eventByKey(player, keys[(keys.indexOf(player.review.current) + 1) % keys.length]);
-  selectEvent(player, event, time + PICTURE_S, stopIndexOf(player, event));
+  goToRow(player, { key: keys[(keys.indexOf(player.review.current) + 1) % keys.length], time });
 }
 
-export function goToRow(player, row) {
+export function goToRow(player, { key, time }) {
+  const event = eventByKey(player, key);
+  player.address.isStep = true;
   setStatus(player, "");
-  const event = eventByKey(player, row.key);
-  selectEvent(player, event, row.time + PICTURE_S, stopIndexOf(player, event));
+  selectEvent(player, event, time + PICTURE_S, stopIndexOf(player, event));
   player.focus();
 }
 
@@ -103,6 +105,7 @@ export function stepEvent(player, by) {
     isBeyond = (event, number) => by * (number - at) > 0 && isInScope(player, event);
   const next = by > 0 ? player.review.events.find(isBeyond) : player.review.events.findLast(isBeyond);
   if (!next) return setStatus(player, `No event ${by > 0 ? "after" : "before"} this one.`, true);
+  player.address.isStep = true;
   goToEvent(player, next);
 }
 
@@ -113,6 +116,7 @@ export function goToUnreviewed(player, given = "") {
       .filter(({ event }) => isInScope(player, event) && opinion(player, event.key).verdict === null);
   const next = left.find(({ number }) => number > at) ?? left[0];
   if (!next) return setStatus(player, `${given}Every event has your verdict.`, !given);
+  player.address.isStep = !given;
   goToEvent(player, next.event);
   player.isAfterVerdict = given !== "";
   const stop = player.stopIndex === null ? "" : `: ${stopText(player, player.data.stops[player.stopIndex])}`;

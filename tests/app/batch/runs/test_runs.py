@@ -29,6 +29,8 @@ def test_the_tables_of_a_finished_run_are_those_on_disk(finished: BatchContext) 
     view = handlers.show(finished, select("a"))
     assert re.match(r"⚠ Done: a, 3 videos, \d+ failures, \d+ s; text scores are missing: ", status_of(view))
     assert [video["id"] for video in shown_videos(view)] == ["v0", "v1", "v2"]
+    about = {run["name"]: run["about"] for run in json.loads(view.rows.value)["runs"]}
+    assert about["a"].endswith(" · speak 0, update 0.5")
     assert {len(video["scores"]) for video in shown_videos(view)} == {len(VIDEO_COLUMNS)}
     offered = offer_files(finished, select("a"), ())
     assert offered.videos_csv.interactive

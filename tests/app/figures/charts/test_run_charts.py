@@ -59,14 +59,14 @@ def test_the_chart_of_classes_has_the_commonest_names_then_the_causes_with_their
     assert (set(completions.x), starts.x) == ({0.5}, ())
     assert "The 8 commonest of 21 classes" in figure.layout.meta["summary"]
     empty = CHARTS["classes"].draw(Results(charts={}), "light")
-    assert "stepscope score" in empty.layout.annotations[0].text
+    assert "no steps, or is not scored yet" in empty.layout.annotations[0].text
 
 
 def test_the_chart_of_roots_is_empty_with_a_reason_without_a_current_diagnosis(diagnosed: Results) -> None:
     stale = [{**row, "roots": math.nan} if number == 3 else row for number, row in enumerate(diagnosed.rows)]
     for results, reason in (
-        (replace(diagnosed, diagnosis=None), "No data: the run is not diagnosed (stepscope explain)."),
-        (replace(diagnosed, rows=stale), "No data: the diagnosis is out of date (stepscope explain)."),
+        (replace(diagnosed, diagnosis=None), "No data: Explain, in the player, finds the first mistakes."),
+        (replace(diagnosed, rows=stale), "No data: the diagnosis is out of date: explain the run again."),
     ):
         figure = CHARTS["roots"].draw(results, "light")
         assert not figure.data

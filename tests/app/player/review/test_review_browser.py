@@ -269,6 +269,7 @@ def test_corrections_by_keyboard_and_by_hand_are_a_layer(page: Page, store: Revi
     assert "Careful! " not in [text for _, text in corrected()]
     press(page, "d")
     assert (6.0, "Careful! ") in corrected()
+    assert inspect(page)["said"] == "Brought back the reference turn “Careful! ” at 0:06.0. Z takes it back."
 
     accept = page.get_by_role("button", name="accept")
     assert "agent:x proposes: text “<b>Stop!</b>”" in page.locator(".ss-other").all_inner_texts()[-1]

@@ -205,7 +205,8 @@ def _describe_class(root: Root, video: DiagnosedVideo, diagnosis: RunDiagnosis) 
         if one.is_placebo and one.kind == effect.kind and one.name in video.results:
             is_weak = f"{one.name}{_PLACEBO}" in root.fixed_by
             start, verb = (" This is weak evidence: with", "is right too") if is_weak else (" With", "stays wrong")
-            sentence += f"{start} the placebo, {one.name}, it {verb}; that corrects {one.fixed} and breaks {one.broken}."
+            sentence += f"{start} the placebo, {one.name}, it {verb}; "
+            sentence += f"that corrects {one.fixed} and breaks {one.broken}."
     return sentence
 
 

@@ -111,8 +111,8 @@ def test_a_root_says_what_follows_what_would_prevent_it_and_what_its_placebo_doe
     )
     assert say(runs["flower-pot-hard"], 1)["words"] == (
         "No later failure follows from it. It would be right if the steps were listed in the order done. Tried in 4 "
-        "videos, this corrects 5 of 12 wrong turns and breaks 0 of 62 right ones. With the placebo, steps at random, it "
-        "stays wrong; that corrects 4 and breaks 10."
+        "videos, this corrects 5 of 12 wrong turns and breaks 0 of 62 right ones. With the placebo, steps at random, "
+        "it stays wrong; that corrects 4 and breaks 10."
     )
     assert say(runs["robot-hard"])["words"].endswith("No change that was tried explains it (6 tried).")
 

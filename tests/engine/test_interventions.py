@@ -3,7 +3,7 @@
 import copy
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
@@ -134,23 +134,18 @@ class Case:
 
 
 @pytest.fixture(scope="module")
-def cases() -> dict[str, Case]:
-    return {}
+def load_case(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Case]:
+    return cache(lambda name: Case(*MODELS[name](tmp_path_factory.mktemp("tiny"))))
 
 
 @pytest.fixture(params=[pytest.param(name, marks=[pytest.mark.slow] if name in SLOW else []) for name in MODELS])
-def case(request: pytest.FixtureRequest, cases: dict[str, Case], tmp_path_factory: pytest.TempPathFactory) -> Case:
-    """Return the case of a model, which is loaded once."""
-    if request.param not in cases:
-        cases[request.param] = Case(*MODELS[request.param](tmp_path_factory.mktemp("tiny")))
-    return cases[request.param]
+def case(request: pytest.FixtureRequest, load_case: Callable[[str], Case]) -> Case:
+    return load_case(request.param)
 
 
 @pytest.fixture
-def heads(cases: dict[str, Case], tmp_path_factory: pytest.TempPathFactory) -> Case:
-    if "heads" not in cases:
-        cases["heads"] = Case(*load_heads(tmp_path_factory.mktemp("tiny")))
-    return cases["heads"]
+def heads(load_case: Callable[[str], Case]) -> Case:
+    return load_case("heads")
 
 
 def test_the_own_outputs_forced_give_the_run(case: Case) -> None:

@@ -284,8 +284,7 @@ ERRORS: list[tuple[object, int, int]] = [
 
 
 def test_an_error_inside_a_200_counts_as_the_status_that_it_names() -> None:
-    asked = [body for body, _, num_requests in ERRORS for _ in range(num_requests)]
-    server = answering(*asked)
+    server = answering(*(body for body, _, num_requests in ERRORS for _ in range(num_requests)))
     with asking(server, num_retries=2) as client:
         for _, status, num_requests in ERRORS:
             server.requests.clear()

@@ -139,16 +139,12 @@ def spell(text: str, **top: float) -> dict[str, Any]:
 def test_a_model_that_thinks_is_asked_its_questions_with_the_tokens_of_an_answer(tmp_path: Path) -> None:
     def respond(request: dict[str, Any]) -> tuple[int, dict[str, Any]]:
         if request["max_tokens"] == 1:
-            cut = choice(spell("Okay", yes=0.2, no=0.1), message="Okay") | {"finish_reason": "length"}
-            return 200, {"choices": [cut]}
+            cut = choice(spell("Okay", yes=0.2, no=0.1), message="Okay")
+            return 200, {"choices": [cut | {"finish_reason": "length"}]}
         question = request["messages"][-1]["content"][-1]["text"].splitlines()[-1]
         word = "yes" if question.endswith("yes or no.") else "SILENT"
-        tokens = [
-            spell("Okay", yes=0.2, no=0.1),
-            spell("</think>"),
-            spell("\n\n"),
-            spell(word, **{word: 0.6, "no": 0.2}),
-        ]
+        written = spell(word, **{word: 0.6, "no": 0.2})
+        tokens = [spell("Okay", yes=0.2, no=0.1), spell("</think>"), spell("\n\n"), written]
         return 200, {"choices": [choice(*tokens, message=f"Okay</think>\n\n{word}")]}
 
     with serve_chat(ModelServer(answers=[], respond=respond)) as server:
@@ -159,47 +155,41 @@ def test_a_model_that_thinks_is_asked_its_questions_with_the_tokens_of_an_answer
     assert [request["max_tokens"] == 1 for request in server.requests][:3] == [True, False, False]
 
 
-def silence_of(tokens: list[dict[str, Any]], message: object) -> float:
-    answer = read_response({"choices": [choice(*tokens, message=message)]})
-    assert isinstance(answer, Completion)
-    return read_silence_prob(answer.tokens, "SILENT")
-
-
 WORDS = [spell("SIL", SIL=0.95), spell("ENT", ENT=0.99)]
 HIDDEN = {"content": "SILENT", "reasoning_content": "The keel"}
 
 
-@pytest.mark.parametrize(
-    ("tokens", "message"),
-    [
-        (WORDS, "SILENT"),
-        ([*WORDS, spell("<|im_end|>")], "SILENT"),
-        ([spell("The"), spell(" keel"), spell("</think>"), spell("\n\n"), *WORDS], HIDDEN),
-        ([spell("The"), spell(" keel"), *WORDS], HIDDEN),
-        ([spell("<think>"), spell("a"), spell("</think>"), *WORDS], "<think>a</think>SILENT"),
-        ([spell("<|channel|>"), spell("final"), spell("<|message|>"), *WORDS, spell("<|return|>")], "SILENT"),
-        ([spell("</think>"), spell("<answer>"), *WORDS, spell("</answer>")], "</think><answer>SILENT</answer>"),
-    ],
-)
-def test_the_tokens_after_the_thinking_give_the_probability(tokens: list[dict[str, Any]], message: Any) -> None:
-    assert silence_of(tokens, message) == pytest.approx(0.95 * 0.99)
+AFTER_THINKING: list[tuple[list[dict[str, Any]], object]] = [
+    (WORDS, "SILENT"),
+    ([*WORDS, spell("<|im_end|>")], "SILENT"),
+    ([spell("The"), spell(" keel"), spell("</think>"), spell("\n\n"), *WORDS], HIDDEN),
+    ([spell("The"), spell(" keel"), *WORDS], HIDDEN),
+    ([spell("<think>"), spell("a"), spell("</think>"), *WORDS], "<think>a</think>SILENT"),
+    ([spell("<|channel|>"), spell("final"), spell("<|message|>"), *WORDS, spell("<|return|>")], "SILENT"),
+    ([spell("</think>"), spell("<answer>"), *WORDS, spell("</answer>")], "</think><answer>SILENT</answer>"),
+]
+OTHERS: list[tuple[list[dict[str, Any]], object]] = [
+    ([spell("The"), spell(" keel")], HIDDEN),  # of the reasoning alone
+    ([spell("I"), spell(" say "), *WORDS], "SILENT"),  # of words that the answer lacks
+    ([spell("token_id:9"), spell("token_id:12")], "SILENT"),
+    ([*WORDS, spell(" now")], "SILENT"),
+    ([spell(">\n\nSIL"), spell("ENT")], {"content": "SILENT", "reasoning": "a"}),
+    ([{**spell("SIL"), "bytes": 10**9}, spell("ENT"), spell("!")], "SILENT"),
+    ([{**spell("Hang"), "top_logprobs": []}], "Hang"),
+    ([], "SILENT"),
+]
 
 
 @pytest.mark.parametrize(
-    ("tokens", "message"),
-    [
-        ([spell("The"), spell(" keel")], HIDDEN),  # of the reasoning alone
-        ([spell("I"), spell(" say "), *WORDS], "SILENT"),  # of words that the answer lacks
-        ([spell("token_id:9"), spell("token_id:12")], "SILENT"),
-        ([*WORDS, spell(" now")], "SILENT"),
-        ([spell(">\n\nSIL"), spell("ENT")], {"content": "SILENT", "reasoning": "a"}),
-        ([{**spell("SIL"), "bytes": 10**9}, spell("ENT"), spell("!")], "SILENT"),
-        ([{**spell("Hang"), "top_logprobs": []}], "Hang"),
-        ([], "SILENT"),
-    ],
+    ("tokens", "message", "wanted"),
+    [*((*case, 0.95 * 0.99) for case in AFTER_THINKING), *((*case, math.nan) for case in OTHERS)],
 )
-def test_probabilities_of_other_tokens_are_unknown(tokens: list[dict[str, Any]], message: Any) -> None:
-    assert math.isnan(silence_of(tokens, message))
+def test_the_tokens_after_the_thinking_give_the_probability_and_others_none(
+    tokens: list[dict[str, Any]], message: object, wanted: float
+) -> None:
+    answer = read_response({"choices": [choice(*tokens, message=message)]})
+    assert isinstance(answer, Completion)
+    assert read_silence_prob(answer.tokens, "SILENT") == pytest.approx(wanted, nan_ok=True)
 
 
 def test_a_character_in_several_tokens_is_joined_by_its_bytes() -> None:

@@ -185,7 +185,7 @@ def describe_update(text: str, names: Mapping[str, str], *, is_done: bool = True
 def _describe_class(root: Root, video: DiagnosedVideo, diagnosis: RunDiagnosis) -> str:
     """Return what would make a root right, what that does to all other turns, and what its placebo does."""
     if root.cause == "history":
-        return "Would be right if all earlier turns were those of the reference."
+        return "It would be right if all earlier turns were those of the reference."
     if root.cause == "unexplained":
         tried = [one for one in diagnosis.experiments if not one.is_placebo and one.name in video.results]
         return f"No change that was tried explains it ({len(tried)} tried)." if tried else "No change was tried here."
@@ -200,12 +200,13 @@ def _describe_class(root: Root, video: DiagnosedVideo, diagnosis: RunDiagnosis) 
     numbers = (
         f"corrects {effect.fixed} of {format_count(wrong, 'wrong turn')} and breaks {effect.broken} of {right} right"
     )
-    sentence = f"Would be right {condition}. Tried in {num_videos}, this {numbers} ones."
+    sentence = f"It would be right {condition}. Tried in {num_videos}, this {numbers} ones."
     for one in diagnosis.experiments:
         if one.is_placebo and one.kind == effect.kind and one.name in video.results:
             is_weak = f"{one.name}{_PLACEBO}" in root.fixed_by
-            start, verb = (" This is weak: the", "corrects it too") if is_weak else (" The", "does not correct it")
-            sentence += f"{start} placebo, {one.name}, {verb}; it corrects {one.fixed} and breaks {one.broken}."
+            start, verb = (" This is weak evidence: with", "is right too") if is_weak else (" With", "stays wrong")
+            sentence += f"{start} the placebo, {one.name}, it {verb}; "
+            sentence += f"that corrects {one.fixed} and breaks {one.broken}."
     return sentence
 
 

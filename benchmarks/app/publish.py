@@ -76,7 +76,8 @@ def _measure(page: Page, address: str) -> dict[str, float]:
         figures[f"open_{label}_kb"] = page.evaluate(WEIGH) / 1e3
         page.wait_for_function("() => document.querySelector('#video video').readyState >= 2")
         figures[f"picture_{label}_s"] = time.perf_counter() - began
-    assert traffic.problems == []
+    # a picture that still loads is given up when the next video opens
+    assert [problem for problem in traffic.problems if not problem.startswith("net::ERR_ABORTED")] == []
     return figures
 
 

@@ -204,7 +204,8 @@ def _describe_updates(
         elif reference is None:
             taken.append(_name_update(turn.text, names))
         else:
-            acts.append(f"took {_name_update(reference, names)} for {_contrast(turn.text, reference, names)}{when}")
+            noted = _name_update(turn.text, names)
+            acts.append(f"noted {noted} instead of {_contrast(reference, turn.text, names)}{when}")
     return ([f"took {this} for {_join(taken)}"] if taken else []) + acts
 
 
@@ -271,18 +272,17 @@ def _name_update(text: str, names: Mapping[str, str]) -> str:
 
 
 def _name_step(update: Update, names: Mapping[str, str]) -> str:
-    return names.get(update.step_id, f"{update.step_id}, which is no step of the task")
+    return names.get(update.step_id, f"{update.step_id} (no step of the task)")
 
 
-def _contrast(text: str, reference: str, names: Mapping[str, str]) -> str:
-    """Return an update after "took the start of “wheel” for", such as "that of “roof”" or "its end"."""
-    update, expected = parse_update(text), parse_update(reference)
-    assert update is not None
-    if expected is not None and update.transition == expected.transition:
-        return f"that of {_name_step(update, names)}"
-    if expected is not None and update.step_id == expected.step_id:
-        return f"its {_EDGES[update.transition]}"
-    return _name_update(text, names)
+def _contrast(expected: str, written: str, names: Mapping[str, str]) -> str:
+    """Return an update after "noted the start of “roof” instead of", such as "“wheel”" or "its end"."""
+    update, other = parse_update(expected), parse_update(written)
+    if update is None or other is None:
+        return _name_update(expected, names)
+    if update.transition == other.transition:
+        return _name_step(update, names)
+    return f"its {_EDGES[update.transition]}" if update.step_id == other.step_id else _name_update(expected, names)
 
 
 def _format_delay(turn: JudgedTurn) -> str:

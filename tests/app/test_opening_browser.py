@@ -19,7 +19,7 @@ from tests.support.pages.browser import (
 from tests.support.paths import ASSETS
 
 pytestmark = NEEDS_CHROMIUM
-SENTENCE = "The assistant took the start of “mount the block” for that of “put on the head”."
+SENTENCE = "The assistant noted the start of “put on the head” instead of “mount the block”."
 LINE = f"Mistake 1 of 5 · 0:15.0 · {SENTENCE} · N: next mistake · ?: all keys"
 IS_PAINTED = """() => {
     const canvas = document.querySelector(".ss-canvas"), { width, height } = canvas;
@@ -83,7 +83,7 @@ def test_the_first_failure_is_shown_without_a_click_and_the_tour_has_five_stops(
     assert page.inner_text(".intro").startswith(recording)
     card = " ".join(page.locator(".ss-failure").inner_text().split())
     assert card.startswith(f"0:15.0 {SENTENCE} Its states of “mount the block” and “put on the head” are wrong, the")
-    assert "Once it is corrected, 7 later failures vanish. Would be right if the steps were numbered in" in card
+    assert "Once it is corrected, 7 later failures vanish. It would be right if the steps were numbered in" in card
     assert re.search("->|probability|cause", card) is None, "these are details"
     bottoms = page.evaluate("""[...document.querySelectorAll("#video, .ss-failure, .ss-signals .main-svg")].map(
         (part) => part.getBoundingClientRect().bottom)""")
@@ -99,7 +99,7 @@ def test_the_first_failure_is_shown_without_a_click_and_the_tour_has_five_stops(
     assert inspect(page)["frame"] == 30, "the arrows belong to the tour"
     page.keyboard.press("n")
     wait_for_line(
-        page, "Mistake 2 of 5 · 0:18.0 · The assistant noted the end of “put on the head” 2.5 s early, and took"
+        page, "Mistake 2 of 5 · 0:18.0 · The assistant noted the end of “put on the head” 2.5 s early, and noted"
     )
     tour.get_by_role("button", name="done").click()
     tour.wait_for(state="detached")

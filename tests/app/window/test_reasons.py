@@ -101,18 +101,18 @@ def test_every_failure_of_the_bundled_run_has_a_sentence_in_the_words_of_its_vid
 def test_a_root_says_what_follows_what_would_prevent_it_and_what_its_placebo_does(runs: Mapping[str, Run]) -> None:
     permuted = say(runs["robot-permuted"])
     assert permuted["words"] == (
-        "Once it is corrected, 7 later failures vanish. Would be right if the steps were numbered in the order of "
-        "their list. Tried in 8 videos, this corrects 3 of 7 wrong turns and breaks 0 of 126 right ones. This is weak: "
-        "the placebo, ids at random, corrects it too; it corrects 2 and breaks 1."
+        "Once it is corrected, 7 later failures vanish. It would be right if the steps were numbered in the order of "
+        "their list. Tried in 8 videos, this corrects 3 of 7 wrong turns and breaks 0 of 126 right ones. This is weak "
+        "evidence: with the placebo, ids at random, it is right too; that corrects 2 and breaks 1."
     )
     assert permuted["of_consequence"] == (
         "Follows from 0:15.0: had it started “mount the block”, not “put on the head” there, 7 later failures would "
         "vanish."
     )
     assert say(runs["flower-pot-hard"], 1)["words"] == (
-        "No later failure follows from it. Would be right if the steps were listed in the order done. Tried in 4 "
-        "videos, this corrects 5 of 12 wrong turns and breaks 0 of 62 right ones. The placebo, steps at random, does "
-        "not correct it; it corrects 4 and breaks 10."
+        "No later failure follows from it. It would be right if the steps were listed in the order done. Tried in 4 "
+        "videos, this corrects 5 of 12 wrong turns and breaks 0 of 62 right ones. With the placebo, steps at random, "
+        "it stays wrong; that corrects 4 and breaks 10."
     )
     assert say(runs["robot-hard"])["words"].endswith("No change that was tried explains it (6 tried).")
 
@@ -139,11 +139,11 @@ def test_a_root_without_a_class_an_experiment_or_a_placebo_claims_none(runs: Map
     assert placebo_wins.endswith("No change that was tried explains it (7 tried).")
     assert say(with_effects(run, cause="unexplained", fixed_by=()))["words"].endswith("No change was tried here.")
     history = say(with_root(run, cause="history", fixed_by=("gold history",)))["words"]
-    assert history.endswith("Would be right if all earlier turns were those of the reference.")
+    assert history.endswith("It would be right if all earlier turns were those of the reference.")
     own = KeptEffect(name="short steps", kind="own", fixed=1)
     words = say(with_effects(run, own, cause="own", fixed_by=("short steps",)))["words"]
     effect = "Tried in 16 videos, this corrects 1 of 18 wrong turns and breaks 0 of 259 right ones."
-    assert words.endswith(f"Would be right with the change “short steps”. {effect}")
+    assert words.endswith(f"It would be right with the change “short steps”. {effect}")
 
 
 def test_shares_at_other_seeds_follow_where_texts_are_sampled(runs: Mapping[str, Run]) -> None:

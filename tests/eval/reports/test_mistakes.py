@@ -64,7 +64,7 @@ CASES = {
         {2.0: "S2->start", 5.0: "S1->start", 9.0: "What?"},
         (turn(2.0, "S1->start"),),
         [
-            f"2 The assistant took the start of {WHEEL} for that of {ROOF}. "
+            f"2 The assistant noted the start of {ROOF} instead of {WHEEL}. "
             f"Its states of {WHEEL} and {ROOF} are wrong, the last of them to the end of the run.",
             f"5 The assistant took this moment for the start of {WHEEL}. "
             f"Its state of {ROOF} is wrong to the end of the run.",
@@ -75,9 +75,9 @@ CASES = {
         {2.0: "S1->complete", 6.0: "S9->start", 7.5: "S1 begins"},
         (turn(2.0, "S1->start", "fog"), turn(6.0, "S2->start")),
         [
-            f"2 The data names the cause “fog”. The assistant took the start of {WHEEL} for its end. "
+            f"2 The data names the cause “fog”. The assistant noted the end of {WHEEL} instead of its start. "
             f"{STATE} to the end of the run.",
-            f"6 The assistant took the start of {ROOF} for that of S9, which is no step of the task. "
+            f"6 The assistant noted the start of S9 (no step of the task) instead of {ROOF}. "
             f"Its states of {WHEEL} and {ROOF} are wrong to the end of the run.",
             "7.5 The assistant wrote “S1 begins”, which is no update of a step.",
         ],

@@ -156,7 +156,7 @@ function scrollToStop(player) {
   if (bottom > innerHeight || top < 0) scrollBy({ top: Math.min(top - EDGE_PX, bottom + EDGE_PX - innerHeight) });
 }
 
-// Places the popover below the parts of the stop, above them, or at the foot of the window.
+// Places the popover beside tall parts of the stop; below others, above them, or at the foot of the window.
 function position(player) {
   if (!player.tour) return;
   const { box, rings } = player.tour,
@@ -166,10 +166,12 @@ function position(player) {
     lowest = innerHeight - height - EDGE_PX,
     bar = boxOf(player.find("bar")),
     foot = part.bottom <= bar.top ? bar.bottom : part.bottom, // the buttons stay in view
-    places = [foot + GAP_PX, part.top - GAP_PX - height, lowest],
-    middle = (part.left + part.right - width) / 2;
+    rightmost = innerWidth - width - EDGE_PX,
+    isBeside = part.bottom - part.top > height && part.right + GAP_PX <= rightmost,
+    places = [isBeside ? part.top : foot + GAP_PX, part.top - GAP_PX - height, lowest],
+    left = isBeside ? part.right + GAP_PX : (part.left + part.right - width) / 2;
   Object.assign(box.style, {
-    left: `${Math.max(EDGE_PX, Math.min(innerWidth - width - EDGE_PX, middle))}px`,
+    left: `${Math.max(EDGE_PX, Math.min(rightmost, left))}px`,
     top: `${places.find((place) => place >= EDGE_PX && place <= lowest) ?? EDGE_PX}px`,
   });
   rings.replaceChildren(...boxes.map(drawRing));

@@ -184,7 +184,7 @@ def test_a_root_lists_its_consequences_and_n_stops_at_roots_only_if_chosen(page:
     card = page.locator(".ss-failure")
     expect(card.locator(".ss-reason")).to_contain_text("Once it is corrected, 7 later failures vanish.")
     expect(card.locator(".ss-sentence")).to_have_text(
-        "0:15.0 The assistant took the start of “mount the block” for that of “put on the head”. Its states of “mount "
+        "0:15.0 The assistant noted the start of “put on the head” instead of “mount the block”. Its states of “mount "
         "the block” and “put on the head” are wrong, the last of them until 0:34.0."
     )
     series = reason.locator(".ss-series[aria-pressed='true']")

@@ -40,8 +40,8 @@ def digest_runs(folder: Path) -> dict[str, dict[str, str]]:
 
 
 def digest_parts(path: Path) -> dict[str, str]:
-    """Return the digest of each part of a file of data."""
-    content = json.loads(path.read_text(encoding="utf-8"))
+    """Return the digest of each part of a file of data, its numbers with the digits that all processors agree on."""
+    content = json.loads(path.read_text(encoding="utf-8"), parse_float=lambda number: f"{float(number):.6g}")
     return {
         name: hashlib.sha256(json.dumps(part, sort_keys=True).encode()).hexdigest()[:16]
         for name, part in content.items()

@@ -105,7 +105,7 @@ def test_back_after_other_thresholds_shows_the_earlier_run_and_forward_the_later
 
 
 def test_back_after_the_next_mistake_shows_the_moment_before(page: Page) -> None:
-    moment = page.locator(".focus [data-part=moment]")
+    page.wait_for_function("/run=.*t=15.0/.test(location.search)")
     for time_s in (18.0, 20.5):
         page.keyboard.press("n")
         wait_for(page, f"seen.time.toFixed(1) === '{time_s}' && location.search.includes('t={time_s}')")
@@ -113,7 +113,7 @@ def test_back_after_the_next_mistake_shows_the_moment_before(page: Page) -> None
         go()
         wait_for(page, f"seen.time.toFixed(1) === '{time_s}' && location.search.includes('t={time_s}')")
     page.keyboard.press("ArrowLeft")
-    expect(moment).to_have_text("0:17.5")
+    wait_for(page, "document.querySelector('.focus [data-part=moment]').textContent === '0:17.5'")
 
 
 def test_what_a_link_has_wrong_is_said_and_the_rest_is_shown(page: Page, address: str) -> None:

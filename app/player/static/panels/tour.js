@@ -167,7 +167,7 @@ function position(player) {
     bar = boxOf(player.find("bar")),
     foot = part.bottom <= bar.top ? bar.bottom : part.bottom, // the buttons stay in view
     rightmost = innerWidth - width - EDGE_PX,
-    isBeside = part.bottom - part.top > height && part.right + GAP_PX <= rightmost,
+    isBeside = part.bottom - part.top > height && part.right <= rightmost,
     places = [isBeside ? part.top : foot + GAP_PX, part.top - GAP_PX - height, lowest],
     left = isBeside ? part.right + GAP_PX : (part.left + part.right - width) / 2;
   Object.assign(box.style, {

@@ -106,6 +106,7 @@ def test_back_after_other_thresholds_shows_the_earlier_run_and_forward_the_later
 
 def test_back_after_the_next_mistake_shows_the_moment_before(page: Page) -> None:
     page.wait_for_function("/run=.*t=15.0/.test(location.search)")
+    page.click(".ss-mode")  # while reviewing, N visits each failure
     for time_s in (18.0, 20.5):
         page.keyboard.press("n")
         wait_for(page, f"seen.time.toFixed(1) === '{time_s}' && location.search.includes('t={time_s}')")

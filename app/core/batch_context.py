@@ -149,6 +149,7 @@ class BatchContext:
         settings = self.settings_of(name)
         split = self.split_of(settings)
         if split is None:
+            self.need_run(name)
             file = Path(str(settings.get("split") or "its split")).name
             raise ValueError(f"the page lacks {file}, the split of {name}; add it with --split or Another split")
         return split

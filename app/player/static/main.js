@@ -118,7 +118,7 @@ export function mount(host) {
   for (const mountPart of parts) mountPart(player);
   watchPage(player);
   followQuestions(player);
-  player.root.player = player; // for page.js
+  player.root.player = player; // for page.js and published pages
   player.root.unpacked = () => player.data; // for tests: a streaming run must unpack like the whole run
   player.root.inspect = () => inspect(player);
   player.root.preview = (values) => applyThresholds(player, values);

@@ -88,8 +88,8 @@ function preview(values) {
 }
 
 function showThresholds() {
-  const [speak, update] = document.querySelector("#player .ss").thresholds(),
-    values = { speak, update, theta: convertTheta(speak) };
+  const { shown } = document.querySelector("#player .ss").player.thresholds,
+    values = { ...shown, theta: convertTheta(shown.speak) };
   for (const input of document.querySelectorAll(".threshold input")) {
     const value = values[input.dataset.name];
     if (Number(input.value) !== value) input.value = value;

@@ -117,7 +117,7 @@ def test_a_sweep_is_previewed_and_run_and_its_best_point_is_applied(
     foreign = replace(batches, takes_paths=False, work=replace(batches.work, checkpoint="other"))
     (refused,) = sweeping.run_points(context, foreign, Cancellable(), "a", 5, "auto")
     assert "this page runs its own checkpoint and the bundled ones only" in refused.progress
-    assert sweeping.show_sweep(batches, points("nothing", RECOMMENDED)).said.startswith("choose a run")
+    assert sweeping.show_sweep(batches, points("nothing", RECOMMENDED)).said.startswith("there is no run 'nothing'")
 
 
 def test_the_thresholds_of_a_named_signal_are_previewed_and_used_in_the_player(

@@ -107,7 +107,7 @@ def test_a_cancelled_diagnosis_continues_where_it_ended(
     assert len(kept) == 1
     *_, last = explain_run(context, batches, Cancellable(), Window(live=live), form(RUN))
     assert json.loads(file.read_text())["videos"][0] == kept[0]
-    assert "videos: 2." in last.progress
+    assert "explained so far: 2," in last.progress
 
 
 def test_a_run_of_the_page_is_kept_as_one_of_its_video_alone_to_be_explained(

@@ -208,7 +208,7 @@ def test_a_root_lists_its_consequences_and_n_stops_at_roots_only_if_chosen(page:
     page.focus(".ss-canvas")
     assert visit_all(page) == [("wrong update", 15.0), ("hidden mistake", 25.0)]
     page.keyboard.press("p")
-    assert inspect(page)["said"].startswith("Chain 1 of 2 · 0:15.0 · The assistant took")
+    assert inspect(page)["said"].startswith("Chain 1 of 2 · 0:15.0 · The assistant noted")
     page.get_by_role("button", name="chains 2: stop at first mistakes only").click()
     page.get_by_role("tab", name="Review").click()
     page.locator(".ss-blind").check()

@@ -152,7 +152,7 @@ def test_a_click_in_the_table_opens_a_video_at_its_worst_moment(page: Page, addr
     assert inspect(page)["event"]["key"] == link["event"]
     assert page.evaluate("document.querySelector('#video video').duration") > 50
     page.wait_for_function("() => document.querySelector('#video video').readyState >= 2")
-    assert page.inner_text("#status") == "tower-hard, 0:58."
+    assert page.inner_text("#status") == "tower-hard, 0:54."
     assert "N: next mistake" in page.inner_text(".ss-said"), "the line at its worst moment names the key"
     page.wait_for_selector(".ss-lanes .main-svg")  # a request that Back stops counts as a problem
     page.go_back()

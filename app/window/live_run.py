@@ -1,4 +1,4 @@
-"""What a browser window shows: its video, and its run from the click on Run to its end; and the cache of recordings.
+"""State of a browser window: its video, and its run from the click on Run to its end; and the cache of recordings.
 
 A recording holds the frame embeddings and the KV cache of a run, so that a re-run with new thresholds computes only the
 difference. Without a recording, the video is encoded again with identical results.
@@ -105,7 +105,7 @@ class LiveRun(Cancellable):
 
 @dataclass(slots=True, kw_only=True)
 class Window:
-    """What a window shows; a ``gr.State`` gives each one a record of its own, which all its events share.
+    """State of one browser window; its ``gr.State`` is an input of all its events.
 
     Some of them run at once, such as a run that streams and a click on another video. So no handler sets a field: it
     returns those that it changes by their names, as in ``PlayerView(status="Done.", live=run)``, and ``widgets.wire``

@@ -71,6 +71,7 @@ function openPlace() {
   return { tab, ...(view !== null && view !== FIRST_VIEWS[tab] && { view }) };
 }
 const FIRST_VIEWS = { batch: "Scores", reviews: "Progress" };
+const OLD_VIEWS = ["Videos", "Search"]; // of links: both are in the middle, beside every view
 const inputValue = (id) => document.querySelector(`#${id} :is(input, textarea)`)?.value ?? "";
 
 // The tab of the page, its view unless it is the first, and the runs that the batch tab shows. The server opens tabs:
@@ -174,7 +175,7 @@ export function updateAddress(player, isNow = false) {
 export function awaitTabsOfAddress(player) {
   const { beside = "rows", tab, view } = readAddress();
   if (tabNames(player).includes(beside)) openTab(player, beside);
-  player.address.awaited = tab ? { tab, ...(view && { view }) } : {};
+  player.address.awaited = tab ? { tab, ...(view && !OLD_VIEWS.includes(view) && { view }) } : {};
 }
 
 // A moment that was opened from another tab is shown in the player's, which the server opens with it.

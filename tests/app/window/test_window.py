@@ -1,4 +1,4 @@
-"""What a window shows: events that run at once, windows that share nothing, and the end of a run that is replaced."""
+"""The state of a window: events that run at once, windows that share nothing, and the end of a run that is replaced."""
 
 import asyncio
 from collections.abc import Generator

@@ -68,6 +68,9 @@ def build_page(context: AppContext, batches: BatchContext, reviews: ReviewContex
     return page
 
 
+_OLD_VIEWS = ("Videos", "Search")  # of links: both are beside every view of Batch now
+
+
 def _wire_tabs(page: gr.Blocks, player: Any, tabs: gr.Tabs, views: Mapping[str, gr.Tabs]) -> None:
     """Open the tab of the address, and its view, when the page opens and when the player's script asks after Back."""
 
@@ -75,10 +78,13 @@ def _wire_tabs(page: gr.Blocks, player: Any, tabs: gr.Tabs, views: Mapping[str, 
         return [_select(tabs, tab), *(_select(each, view if name == tab else None) for name, each in views.items())]
 
     def open_linked(request: gr.Request) -> list[Any]:
-        tab, known = request.query_params.get("tab"), [one.id for one in tabs.children]
-        if tab and tab not in known:
-            gr.Warning(escape(f"The link names no tab of this page: {tab[:40]}; tabs are {', '.join(known)}."))
-        return choose(tab, request.query_params.get("view"))
+        tab, view = (request.query_params.get(name, "") for name in ("tab", "view"))
+        for kind, name, of in (("tab", tab, tabs), ("view", view, views.get(tab))):
+            known = [one.id for one in of.children] if of else []
+            if name and of and name not in [*known, *_OLD_VIEWS]:
+                said = f"The link names no {kind} of this page: {name[:40]}; {kind}s are {', '.join(known)}."
+                gr.Warning(escape(said))
+        return choose(tab, view)
 
     def open_asked(place: TabPlace) -> Any:
         return tuple(choose(place.tab, place.view))

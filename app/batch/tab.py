@@ -53,7 +53,7 @@ def make_batch_tab(
     with gr.Row(elem_id="bench"):
         with gr.Column(elem_id="bench_runs", min_width=200):
             make_fold("new_run", "☰ New run")
-            runs, other = (gr.Textbox(visible="hidden", elem_id=name) for name in ("batch_runs", "other"))
+            runs, other = gr.State(""), gr.State("")
             rows = make_run_rows()
             form = make_form_panel(batches, runs=runs, use=rows.use, views=views, here=here)
         with gr.Column(elem_id="bench_videos", min_width=300):
@@ -116,7 +116,8 @@ def make_batch_tab(
         "problem": form.problem,
         "shown": shown,  # Gradio sets the outputs in order: after the last one, nothing delays the reply to the window
     }
-    in_player.answer("show_run", partial(handlers.pick, batches), selection, view)
+    for name, answer in (("show_run", handlers.pick), ("enter_batch", handlers.enter)):
+        in_player.answer(name, partial(answer, batches), selection, view)
     _wire_runs(batches, form, selection, view, here=here, elsewhere=elsewhere)
     step = partial(handlers.step_video, context, batches)
     in_player.answer("step_videos", step, [in_player.view.window, selection], in_player.view, **in_player.steps)
@@ -156,6 +157,5 @@ def _wire_runs(
     wire(rows.view, handlers.open_view, None, view, **AT_ONCE)
     checked = {"problem": form.problem, "signal": form.results.rule.signal}
     wire(form.results.files.upload, partial(check_files, batches), form.results, checked, **AT_ONCE)
-    entered = wire(here.select, partial(handlers.enter, batches), selection, view, script="enterBatch", **AT_ONCE)
-    run_script(entered.then, "showEntered", view["runs"])
+    run_script(here.select, "enterBatch")
     gr.on([tab.select for tab in elsewhere], handlers.leave, None, view["timer"], **AT_ONCE)

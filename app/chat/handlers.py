@@ -12,7 +12,7 @@ import gradio as gr
 
 from stepscope.app.chat.prompts import PromptSteps
 from stepscope.app.chat.views import AnswerDisplay, show_window
-from stepscope.app.chat.window import ChatWindow, NewQuestion
+from stepscope.app.chat.window import ChatWindow, NewQuestion, Question
 from stepscope.app.controls.widgets import UPDATE_INTERVAL_S, Pace, Updates
 from stepscope.app.core.pictures import ENDINGS
 from stepscope.app.formatting import as_sentence
@@ -28,10 +28,9 @@ NO_QUESTION: Final = "Type a question."
 WAITING: Final = "Waiting for the model."
 
 
-def queue_question(window: ChatWindow | None, shown: Window, text: str | None, playhead: str | None) -> Updates:
+def queue_question(window: ChatWindow | None, shown: Window, asked: Question) -> Updates:
     """Show a question about the displayed run at once; ``answer`` answers it when the model is free."""
-    frame = int(playhead) if playhead and playhead.isdecimal() and len(playhead) < 10 else 0
-    new = NewQuestion(text=strip_text(text or ""), time_s=_time_of(shown, frame))
+    new = NewQuestion(text=strip_text(asked.text), time_s=_time_of(shown, asked.frame))
     return _queue(_window_of(window, shown), new, emptied="")
 
 

@@ -1,11 +1,13 @@
 """The conversation of a browser window, about the displayed video or without one, and its branches."""
 
 from dataclasses import dataclass, field, replace
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
 import gradio as gr
+from pydantic import Field
 from torch import Tensor
 
+from stepscope.app.controls.widgets import Arguments
 from stepscope.app.formatting import format_clock
 from stepscope.engine.chat.prompts import ChatTurn, Conversation
 from stepscope.engine.chat.service import AnswerRequest
@@ -96,6 +98,14 @@ class Branches:
 
 
 Messages = list[dict[str, Any]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question(Arguments):
+    """A question that the player's script asks, and the frame at the playhead."""
+
+    text: str = ""
+    frame: Annotated[int, Field(ge=0, lt=10**9)] = 0
 
 
 @dataclass(slots=True, kw_only=True)

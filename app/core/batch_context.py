@@ -160,7 +160,7 @@ class BatchContext:
             raise ValueError("reviews are blind here: a reason is shown after your verdict, and cannot be searched")
         folders = {name: self.folder(name) for name in names if (self.folder(name) / "moments.csv").is_file()}
         if not folders:
-            raise ValueError("moments are searched once a run is scored: wait for its end, or press Score or Start")
+            raise ValueError("moments are searched once a run is scored: wait for its end, or score it")
         found = search_folders(folders, query, marks=self.marks())
         return found.assign(**dict.fromkeys(DIAGNOSED, "")) if self.is_blind else found
 

@@ -1,7 +1,7 @@
 """The panel *Ask* beside the player: layout, wiring, and uses of an answered question in reference and next run."""
 
 from functools import partial
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import gradio as gr
 
@@ -10,7 +10,8 @@ from stepscope.app.chat.layout import OTHER_NOTE, make_chat, make_examples, wire
 from stepscope.app.chat.prompts import EncodedClips, run_prompt
 from stepscope.app.chat.views import AskView
 from stepscope.app.chat.window import ChatWindow
-from stepscope.app.controls.widgets import AT_ONCE, make_status_line, wire
+from stepscope.app.controls.widgets import AT_ONCE, make_status_line, run_script
+from stepscope.app.player.commands import wire_command
 from stepscope.app.player.component import patch_player
 from stepscope.app.window.context import AppContext
 from stepscope.app.window.live_run import Window
@@ -31,23 +32,14 @@ PROMOTIONS: Final = {
 """Label and element id of the buttons that open a form of the player, by kind of turn."""
 
 
-class AskPanel(NamedTuple):
-    """Components of the panel that the page wires."""
-
-    question: Any
-    in_run: Any
-    """The button that asks in the run (``app.player.questions``)."""
-
-
-def make_ask_panel(context: AppContext, *, shown: Any, video: Any, player: Any, user_turns: Any) -> AskPanel:
+def make_ask_panel(context: AppContext, *, shown: Any, video: Any, player: Any, user_turns: Any) -> Any:
     """Make the panel for the run in ``shown``, the state of the ``Window``; a new ``video`` begins a new conversation.
 
-    The ``player`` gets turns for the reference.
+    The ``player`` gets turns for the reference. Returns the box of the question.
 
     ``user_turns`` is the text box of the user turns of the next run.
     """
     window = gr.State(None)
-    playhead = gr.Textbox(visible="hidden")
     with gr.Column(elem_id="ask"):
         gr.Markdown(f"### Ask about this moment\n{BUNDLED_NOTE if context.model_warning else OTHER_NOTE} {IN_RUN_NOTE}")
         branch = gr.Dropdown([], label="Branch", visible=False, elem_id="ask_branch")
@@ -76,11 +68,9 @@ def make_ask_panel(context: AppContext, *, shown: Any, video: Any, player: Any, 
             }
             to_run = gr.Button("Question → next run", size="sm", min_width=80, elem_id="promote_run")
     view = AskView(window, chat, branch, question, status, stop, regenerate, promote)
-    queue = [window, shown, question, playhead]
-    starts = [
-        wire(event, handlers.queue_question, queue, view, script="addPlayhead", **AT_ONCE)
-        for event in (ask.click, question.submit)
-    ]
+    for event, name in ((ask.click, "ask_beside"), (question.submit, "ask_beside"), (in_run.click, "ask_in_run")):
+        run_script(event, "askAtPlayhead", question, None, name)
+    starts = [wire_command(player, "ask_beside", handlers.queue_question, [window, shown], view)]
     clips = EncodedClips()
 
     def build(shown: Window) -> Any:
@@ -91,7 +81,7 @@ def make_ask_panel(context: AppContext, *, shown: Any, video: Any, player: Any, 
     for kind, button in buttons.items():
         button.click(partial(_send_turn, kind), [window, shown], player, **AT_ONCE)
     to_run.click(add_user_turn, [window, shown, user_turns], [user_turns, status], **AT_ONCE)
-    return AskPanel(question, in_run)
+    return question
 
 
 def _send_turn(kind: str, window: ChatWindow | None, shown: Window) -> Any:

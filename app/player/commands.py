@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from inspect import signature
 from typing import Any, Final, Literal
 
+from stepscope.app.chat.window import Question
 from stepscope.app.controls.widgets import AT_ONCE, Arguments, wire
 from stepscope.app.player.views import PlayerComponents, PlayerView
 
@@ -94,10 +95,19 @@ class TabPlace(Arguments):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReviewedRun(Arguments):
-    """The run to show in Reviews."""
+class RunInFocus(Arguments):
+    """The run to show; an empty one leaves the choice to the tab."""
 
-    run: str
+    run: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReviewsInFocus(RunInFocus):
+    """What to show in Reviews when it is entered: the split, the run, and this browser's reviewer."""
+
+    split: str = ""
+    reviewer: str = ""
+    is_blind: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,6 +146,10 @@ class BranchRequest(Arguments):
 
 COMMANDS: Final[Mapping[str, type[Arguments]]] = {
     "against": Against,
+    "ask_beside": Question,
+    "ask_in_run": Question,
+    "enter_batch": RunInFocus,
+    "enter_reviews": ReviewsInFocus,
     "explain_frame": FrameRequest,
     "export_figure": FigureRequest,
     "export_run": FileRequest,
@@ -146,7 +160,7 @@ COMMANDS: Final[Mapping[str, type[Arguments]]] = {
     "open_focus": Focus,
     "open_tabs": TabPlace,
     "publish_story": Arguments,
-    "review_run": ReviewedRun,
+    "review_run": RunInFocus,
     "show_run": RunPair,
     "shown": Arguments,  # the element's ``thresholds()`` have changed
     "step_search": Step,

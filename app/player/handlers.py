@@ -14,6 +14,7 @@ from stepscope.app.core.run import can_score, check_has_task, read_task
 from stepscope.app.core.videos import Clip
 from stepscope.app.formatting import as_sentence, format_clock
 from stepscope.app.player.opening import cancel_run, enable_run, show_running_buttons
+from stepscope.app.player.proposals import needs_proposal
 from stepscope.app.player.views import PlayerView, show_nothing, show_run, show_status, task_boxes
 from stepscope.app.window.context import AppContext
 from stepscope.app.window.landing import FIRST_FROM_START
@@ -97,7 +98,8 @@ def queue_run(
         task = read_task(clip, goal=goal, steps=steps, user_turns=user_turns)
         if clip.content_digest and clip.sample is None:  # a reference may have none
             cure = "or add a reference, then press Run"
-            check_has_task(clip.name, task, needs_steps=context.config.policy.has_updates, cure=cure)
+            needs_steps = context.config.policy.has_updates and not needs_proposal(context, clip, steps)
+            check_has_task(clip.name, task, needs_steps=needs_steps, cure=cure)
         read_threshold(speak, "speak")
         read_threshold(update, "update")
         read_strategy(strategy, context.config.context_strategy)

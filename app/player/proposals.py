@@ -31,19 +31,42 @@ _REQUEST: Final = "The goal of this video is: {goal}. List its steps in order, i
 _BULLET: Final = re.compile(r"^\s*(?:[-*•]|(?:step\s*)?\d+\s*[.:)])\s*", re.IGNORECASE)
 
 
+def can_propose(context: AppContext) -> bool:
+    """Return whether the page's model proposes steps."""
+    return context.remote is None and isinstance(context.checkpoint.prompt, HubPrompt)
+
+
+def needs_proposal(context: AppContext, clip: Clip, steps: str | None) -> bool:
+    """Return whether a run of the user's own video begins with steps that the model proposes."""
+    is_bare = bool(clip.content_digest) and clip.sample is None and not strip_text(steps or "")
+    return is_bare and context.config.policy.has_updates and can_propose(context)
+
+
 def propose_steps(context: AppContext, window: Window, goal: str | None) -> PlayerView:
     """Ask the model for the steps of a goal; return the box of steps, where they can be edited, and the status."""
-    clip = window.clip
     try:
-        if clip is None or not strip_text(goal or ""):
-            raise ValueError("the model proposes steps for a video and a goal; choose a video and enter its goal")
-        steps = read_proposal(_ask(context, clip, strip_text(goal or "")))
-        if not steps:
-            raise ValueError("the model proposed no steps; enter them, one per line")
+        steps = ask_for_steps(context, window.clip, goal)
     except (EngineError, ValueError) as error:
         return show_status(as_sentence(error), is_problem=True)
-    status = f"The model proposed {format_count(len(steps), 'step')}: correct them, then press Run."
-    return PlayerView(show_status(status), steps="\n".join(steps))
+    return PlayerView(show_status(f"{describe_proposal(steps)} Correct them, then press Run."), steps=steps)
+
+
+def describe_proposal(steps: str) -> str:
+    """Return a sentence that says how many steps the model proposed."""
+    return f"The model proposed {format_count(len(steps.splitlines()), 'step')}."
+
+
+def ask_for_steps(context: AppContext, clip: Clip | None, goal: str | None) -> str:
+    """Ask the model for the steps of a goal; return them, one per line.
+
+    Raises ``ValueError`` without video, goal or proposal, and ``EngineError`` for a video that cannot be read.
+    """
+    if clip is None or not strip_text(goal or ""):
+        raise ValueError("the model proposes steps for a video and a goal; choose a video and enter its goal")
+    steps = read_proposal(_ask(context, clip, strip_text(goal or "")))
+    if not steps:
+        raise ValueError("the model proposed no steps; enter them, one per line")
+    return "\n".join(steps)
 
 
 def read_proposal(text: str) -> list[str]:

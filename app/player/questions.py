@@ -4,36 +4,23 @@ A run that streams takes it at its next frame. A finished run is streamed again 
 The panel *Ask* (``app.chat``) answers beside the run, which it never changes.
 """
 
-from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
-from typing import Any
 
-import gradio as gr
-
-from stepscope.app.controls.widgets import AT_ONCE, wire
+from stepscope.app.chat.window import Question
 from stepscope.app.formatting import as_sentence, format_clock
 from stepscope.app.player.opening import show_running_buttons
 from stepscope.app.player.views import PlayerView, show_status
 from stepscope.app.window.context import AppContext
 from stepscope.app.window.live_run import LiveRun, PlannedQuestion, Window
-from stepscope.engine.io.files import replace_surrogates
 from stepscope.engine.live.questions import check_question
 from stepscope.engine.records import UserTurn
 
 
-def wire_question(event: Callable[..., Any], context: AppContext, *, question: Any, view: dict[str, Any]) -> None:
-    """Wire the event that asks in the run."""
-    inputs, outputs = [view["window"], question, gr.Textbox(visible="hidden")], {**view, "question": question}
-    wire(event, partial(ask_in_run, context), inputs, outputs, script="addPlayhead", **AT_ONCE)
-
-
-def ask_in_run(context: AppContext, window: Window, text: str | None, playhead: str | None) -> PlayerView:
+def ask_in_run(context: AppContext, window: Window, asked: Question) -> PlayerView:
     """Ask at the frame of the playhead, or at the next frame of a run that streams beyond it."""
-    frame = int(playhead) if playhead and playhead.isdecimal() and len(playhead) < 10 else 0
-    live = window.live
+    live, frame = window.live, asked.frame
     try:
-        question = check_question(replace_surrogates(text or ""))
+        question = check_question(asked.text)
         if live is not None and live.increments is not None and live.asked is not None:
             live.asked.ask(question, frame=frame)
             status = "Asked in the run: its next frame answers."

@@ -20,6 +20,7 @@ from stepscope.app.core.run import Run, TaskText, analyze_run
 from stepscope.app.formatting import as_sentence, format_rate
 from stepscope.app.player.branches import begin_branch, can_record
 from stepscope.app.player.commands import Against
+from stepscope.app.player.proposals import ask_for_steps, describe_proposal, needs_proposal
 from stepscope.app.player.views import PlayerView, show_run, show_running, show_status
 from stepscope.app.review_store.store import read_review
 from stepscope.app.server.identity import signed_in, typed_name
@@ -69,6 +70,10 @@ def stream_run(
             requested = live.requested or Thresholds(
                 speak=read_threshold(speak_threshold, "speak"), update=read_threshold(update_threshold, "update")
             )
+            if needs_proposal(context, clip, steps):
+                yield show_status("Asking the model for the steps.")
+                steps = ask_for_steps(context, clip, goal)
+                yield PlayerView(show_status(describe_proposal(steps)), steps=steps)
             typed_task = TaskText(goal=goal, steps=steps, user_turns=user_turns)
             chosen = read_strategy(strategy, context.config.context_strategy)
             live.run = context.prepare_run(clip, typed_task, requested, strategy=chosen).with_letter_beside(live.other)

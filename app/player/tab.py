@@ -18,21 +18,20 @@ from stepscope.app.controls.run_inputs import (
 )
 from stepscope.app.core.batch_context import BatchContext
 from stepscope.app.player import handlers, opening, reruns, streaming
-from stepscope.app.player.ask import AskPanel, make_ask_panel
+from stepscope.app.player.ask import make_ask_panel
 from stepscope.app.player.commands import ChoicesRequest, FrameRequest, wire_command
 from stepscope.app.player.component import make_player, patch_player
 from stepscope.app.player.downloads import export_figure, export_run
 from stepscope.app.player.explaining import make_explain_panel
 from stepscope.app.player.inspection import explain_frame, inspect_run
-from stepscope.app.player.proposals import propose_steps
-from stepscope.app.player.questions import wire_question
+from stepscope.app.player.proposals import can_propose, propose_steps
+from stepscope.app.player.questions import ask_in_run
 from stepscope.app.player.review import answer
 from stepscope.app.player.views import PlayerComponents, PlayerView
 from stepscope.app.player.what_if import queue_branch
 from stepscope.app.window.context import AppContext, ReviewContext
 from stepscope.app.window.focus import list_choices, name_model
 from stepscope.app.window.live_run import Window
-from stepscope.engine.model.hub.prompt import HubPrompt
 
 SLIDERS = ThresholdSliders("speak_threshold", "update_threshold", "theta")
 
@@ -43,8 +42,8 @@ class PlayerTab:
 
     view: PlayerComponents
     uploads: Any
-    asking: AskPanel | None
-    """The panel *Ask*; None if the page has none."""
+    question: Any
+    """The box of the panel *Ask*; None if the page has none."""
     propose: Any
     calibration: WorkButtons
 
@@ -76,8 +75,7 @@ def make_player_tab(
             uploads = gr.Column(min_width=180)
             goal = gr.Textbox(label="Goal", placeholder=GOAL_HINT, elem_id="goal")
             steps = gr.Textbox(label="Steps, one per line", placeholder=STEPS_HINT, lines=4, elem_id="steps")
-            can_propose = context.remote is None and isinstance(context.checkpoint.prompt, HubPrompt)
-            propose = gr.Button("Propose steps", size="sm", visible=can_propose, elem_id="propose")
+            propose = gr.Button("Propose steps", size="sm", visible=can_propose(context), elem_id="propose")
             user_turns = gr.Textbox(
                 label="User turns, one per line (optional)",
                 placeholder="for example:\n12.5: What is next?  or  1:30 What is next?",
@@ -95,9 +93,9 @@ def make_player_tab(
             strategy = make_context_choice(context.config, elem_id="context")
         with gr.Column(scale=11, min_width=640, elem_classes="work", elem_id="study"):
             video, player, shown = _make_stage(context, batches, reviews, status, window)
-            asking = None  # on ZeroGPU, as the model keeps nothing between two calls
+            question = None  # on ZeroGPU, as the model keeps nothing between two calls
             if context.remote is None:
-                asking = make_ask_panel(context, shown=window, video=video, player=player, user_turns=user_turns)
+                question = make_ask_panel(context, shown=window, video=video, player=player, user_turns=user_turns)
     view = PlayerComponents(
         window=window,
         video=video,
@@ -114,7 +112,7 @@ def make_player_tab(
         tabs=tabs,
     )
     calibrating = WorkButtons(start=calibrate, cancel=cancel, progress=calibration)
-    return PlayerTab(view=view, uploads=uploads, asking=asking, propose=propose, calibration=calibrating)
+    return PlayerTab(view=view, uploads=uploads, question=question, propose=propose, calibration=calibrating)
 
 
 def _make_stage(
@@ -195,11 +193,13 @@ def wire_runs(context: AppContext, batches: BatchContext, tab: PlayerTab, *, pag
     widgets.run_script(player.open_focus, "forgetTask")
     widgets.wire(view["run"].click, partial(handlers.queue_run, context), tab.run_inputs, starting, **widgets.AT_ONCE)
     wire_command(player, "what_if", partial(queue_branch, context), window, starting, **each)
-    if tab.asking is not None:
-        wire_question(tab.asking.in_run.click, context, question=tab.asking.question, view=starting)
+    if tab.question is not None:
+        asking = {**starting, "question": tab.question}
+        wire_command(player, "ask_in_run", partial(ask_in_run, context), window, asking)
     options = {**widgets.MODEL_QUEUE, **each, "show_progress": "minimal", "show_progress_on": view["progress"]}
     run = partial(streaming.stream_run, context)
-    streamed = widgets.wire(stream.change, run, tab.run_inputs, tab.view.of_run, **options)
+    streaming_view = {**tab.view.of_run, "steps": view["steps"]}  # which the model may propose
+    streamed = widgets.wire(stream.change, run, tab.run_inputs, streaming_view, **options)
     widgets.wire(streamed.then, handlers.finish_run, window, tab.view.choose("run", "stop"), **widgets.AT_ONCE)
     request = partial(reruns.request_thresholds, context)
     wire_command(player, "thresholds", request, window, {**tab.view.of_run, "rerun": rerun}, **each)

@@ -6,7 +6,7 @@ from typing import Any
 import gradio as gr
 
 from stepscope.app.controls.run_inputs import make_rule_boxes
-from stepscope.app.controls.widgets import AT_ONCE, CHECK_QUEUE, LATEST, make_status_line, wire
+from stepscope.app.controls.widgets import AT_ONCE, CHECK_QUEUE, LATEST, make_status_line, run_script, wire
 from stepscope.app.player import uploads
 from stepscope.app.player.views import PlayerComponents
 from stepscope.app.window.context import AppContext
@@ -31,7 +31,9 @@ def make_upload_panel(context: AppContext, view: PlayerComponents, ends: dict[st
     check = partial(uploads.check_upload, context)
     checking = {"accepted": accepted, "upload": upload, "problem": problem}
     wire(upload.upload, check, [view.window, upload], checking, **CHECK_QUEUE)
-    wire(accepted.change, partial(uploads.show_upload, context), [view.window, accepted], view, **ends)
+    showing = wire(accepted.change, partial(uploads.show_upload, context), [view.window, accepted], view, **ends)
+    run_script(showing.then, "focusTask")
+    run_script(view.goal.submit, "focusTask")
     filled = {**vars(view), "reference": reference, "reference_panel": reference_panel, "problem": problem}
     wire(example.click, partial(uploads.show_example, context), None, filled, **ends)
     upload.clear(uploads.clear_box, view.window, problem, **AT_ONCE)

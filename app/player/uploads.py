@@ -23,6 +23,7 @@ from stepscope.app.formatting import as_sentence, format_clock, name_files
 from stepscope.app.player import views
 from stepscope.app.player.handlers import set_reference
 from stepscope.app.player.opening import cancel_run
+from stepscope.app.player.proposals import can_propose
 from stepscope.app.window.context import AppContext
 from stepscope.app.window.landing import FIRST, STAY
 from stepscope.app.window.live_run import LiveRun, Window
@@ -91,7 +92,9 @@ def show_upload(context: AppContext, window: Window, accepted: Accepted) -> view
     elif clip.damaged_s is not None:
         damaged = format_clock(clip.damaged_s, digits=1)
         converted += f" The file is damaged at {damaged}: pictures near it and after it may be missing."
-    status = f"{clip.name}, {format_clock(clip.duration_s)}.{converted} Set goal and steps, then press Run."
+    has_steps = context.config.policy.has_updates and not can_propose(context)
+    cure = f"Enter its goal{' and steps' if has_steps else ''}, then press Run."
+    status = f"{clip.name}, {format_clock(clip.duration_s)}.{converted} {cure}"
     context.recent.keep_clip(clip)
     shown = views.show_nothing(f"{status} {context.warn_of_model(clip)}".strip(), clip=clip)
     return views.PlayerView(view, shown, cancel_run())

@@ -104,7 +104,7 @@ def assign_videos(
         lengths: The work per video, such as its number of events; the reviewers get equal sums.
         run: Name of the run; empty for the references alone.
         to: The reviewers.
-        overlap_percent: Percentage of the videos that two reviewers get.
+        overlap_percent: Percentage of the videos that two reviewers get; one reviewer alone gets all once.
         by: The person who assigns.
         seed: Selects the videos of the overlap, and who gets which of equal videos.
 
@@ -115,8 +115,6 @@ def assign_videos(
         raise ValueError(f"the overlap is a percentage from 0 to 100; got {overlap_percent:g}")
     if not 1 <= len(names) <= MAX_ASSIGNEES:
         raise ValueError(f"name 1 to {MAX_ASSIGNEES} reviewers; got {len(names)}")
-    if overlap_percent and len(names) < NUM_COPIES:
-        raise ValueError("an overlap needs two reviewers; name another one, or set it to 0")
     if not lengths:
         raise ValueError("there is no video to assign")
     begun = defaultdict[str, set[str]](set)

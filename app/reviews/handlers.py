@@ -15,6 +15,7 @@ from stepscope.app.controls.widgets import Updates
 from stepscope.app.core.batch_context import BatchContext
 from stepscope.app.formatting import as_sentence
 from stepscope.app.player import opening
+from stepscope.app.player.commands import ReviewsInFocus, RunInFocus
 from stepscope.app.player.views import PlayerView, status_line
 from stepscope.app.review_store.actions import Event
 from stepscope.app.review_store.review import Review
@@ -54,9 +55,17 @@ def list_splits(reviews: ReviewContext) -> list[tuple[str, str]]:
     return [*((name, name) for name in listed), ("uploads: in no split", UNSPLIT)]
 
 
-def enter(batches: BatchContext, reviews: ReviewContext, query: ReviewQuery, split: str = "", run: str = "") -> Updates:
-    """Show the reviews of the ``split`` and ``run`` in focus, as far as they are known, and choose both."""
-    choices = list_splits(reviews)
+def enter(batches: BatchContext, reviews: ReviewContext, query: ReviewQuery, focus: ReviewsInFocus) -> Updates:
+    """Show the reviews in focus to this browser's reviewer."""
+    known = replace(query, typed=focus.reviewer, is_blind=focus.is_blind)
+    return show_run(batches, reviews, known, RunInFocus(run=focus.run), split=focus.split)
+
+
+def show_run(
+    batches: BatchContext, reviews: ReviewContext, query: ReviewQuery, focus: RunInFocus, *, split: str = ""
+) -> Updates:
+    """Show the reviews of the run in focus or else of the ``split``, as far as they are known, and choose both."""
+    choices, run = list_splits(reviews), focus.run
     found = (name_split(batches, run) if run else "") or split
     if found in [name for _, name in choices]:
         query = replace(query, split=found, run=run or (query.run if query.split == found else None))
@@ -153,7 +162,7 @@ def export(
     prefer: Sequence[str],
     omit: Sequence[OptionalField],
 ) -> Generator[Updates]:
-    """Write a zip file, and yield its contents in words and the button that downloads it.
+    """Write a zip file, and yield its contents in words and its path, None without one.
 
     The file is deleted when the generator resumes; by then Gradio has made its own copy.
     """
@@ -173,17 +182,9 @@ def export(
                 omit=tuple(omit),
             )
         except (EngineError, ValueError, OSError) as error:
-            yield Updates(forget_export(), said=status_line(_refusal(error), is_problem=True))
+            yield Updates(said=status_line(_refusal(error), is_problem=True), file=None)
             return
-        label = f"Download {written.path.name}"
-        button = gr.DownloadButton(label, value=written.path, interactive=True)
-        yield Updates(said=_export_words(written, review), download=button)
-
-
-def forget_export() -> Updates:
-    """Remove the file of the last export, which is not that of the changed inputs."""
-    button = gr.DownloadButton("Download", value=None, interactive=False)
-    return Updates(said=status_line(NOT_EXPORTED), download=button)
+        yield Updates(said=_export_words(written, review), file=str(written.path))
 
 
 def _refusal(error: Exception) -> str:

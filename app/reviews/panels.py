@@ -8,9 +8,10 @@ from typing import Any
 
 import gradio as gr
 
-from stepscope.app.controls.widgets import AT_ONCE, REVIEW_QUEUE, Updates, make_status_line, make_tab, wire
+from stepscope.app.controls.widgets import AT_ONCE, REVIEW_QUEUE, Updates, make_status_line, make_tab, save_after, wire
 from stepscope.app.core.batch_context import BatchContext
 from stepscope.app.player.commands import InPlayer, Step
+from stepscope.app.player.views import status_line
 from stepscope.app.reviews import assigning, handlers
 from stepscope.app.reviews.assigning import ALL_VIDEOS, QUEUE_HEADERS, WORKLOAD_HEADERS, WORKLOAD_HELP
 from stepscope.app.reviews.handlers import NO_RUN_CHOICE, NOT_EXPORTED, OMIT_LABEL, list_splits
@@ -200,7 +201,7 @@ def make_queue_panel(
 
 
 def make_export_panel(batches: BatchContext, reviews: ReviewContext, query: ReviewQuery) -> Any:
-    """Lay out and wire the export: it writes a zip file, and a changed input removes the last one.
+    """Lay out and wire the export: it saves a zip file in the browser, and says what the file has.
 
     Returns the dropdown of the reviewers to prefer.
     """
@@ -225,14 +226,12 @@ def make_export_panel(batches: BatchContext, reviews: ReviewContext, query: Revi
             info="dst cannot hold the first three, proassist the first four, proactive-videoqa the 2nd, 4th and 5th",
             elem_id="without",
         )
-        with gr.Row():
-            write = gr.Button("Write a zip file", variant="primary", min_width=100, elem_id="write")
-            download = gr.DownloadButton("Download", interactive=False, min_width=100, elem_id="download")
-        view = {"said": make_status_line("exported", value=NOT_EXPORTED), "download": download}
+        download = gr.Button("Download a zip file", variant="primary", min_width=100, elem_id="download")
+        said, file = make_status_line("exported", value=NOT_EXPORTED), gr.DownloadButton(visible="hidden")
     choices = [content, prefer, omit]
-    wire(write.click, write_zip, [query, *choices], view, **WITH_PROGRESS)
+    save_after(wire(download.click, write_zip, [query, *choices], {"said": said, "file": file}, **WITH_PROGRESS), file)
     changes = [one.input for one in (query.split, query.run, query.is_blind, *choices)]
-    wire(partial(gr.on, changes), handlers.forget_export, None, view, **AT_ONCE)
+    gr.on(changes, lambda: status_line(NOT_EXPORTED), None, said, **AT_ONCE)  # it was of other inputs
     return prefer
 
 

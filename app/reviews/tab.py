@@ -5,11 +5,10 @@ from typing import Any
 
 import gradio as gr
 
-from stepscope.app.controls.widgets import LATEST, REVIEW_QUEUE, Updates, make_status_line, make_tab, run_script, wire
+from stepscope.app.controls.widgets import LATEST, REVIEW_QUEUE, make_status_line, make_tab, run_script, wire
 from stepscope.app.core.batch_context import BatchContext
-from stepscope.app.player.commands import InPlayer, ReviewedRun
+from stepscope.app.player.commands import InPlayer
 from stepscope.app.reviews import assigning, handlers, panels
-from stepscope.app.reviews.query import ReviewQuery
 from stepscope.app.window.context import AppContext, ReviewContext
 
 
@@ -54,18 +53,15 @@ def make_review_tab(
     show_queue = panels.with_query(assigning.show_queue, batches, reviews)
     enter = panels.with_query(handlers.enter, batches, reviews)
     known, latest = [query.typed, query.is_blind], LATEST | REVIEW_QUEUE
-    run_script(here.select, "restoreReviewer", known, known)
-    focus = [gr.Textbox(visible="hidden"), gr.Textbox(visible="hidden")]
-    entered = wire(here.select, enter, [query, *focus], view, script="enterReviews", **REVIEW_QUEUE)
+    run_script(here.select, "enterReviews", known, known)
+    entered = in_player.answer("enter_reviews", enter, query, view, **REVIEW_QUEUE)
     wire(entered.then, show_queue, query, queue, **latest)
     wire(partial(gr.on, changes), show, query, view, **latest)
     wire(partial(gr.on, changes), show_queue, query, queue, **latest)
     wire(imported.then, show, query, view, **REVIEW_QUEUE)
 
-    def show_run(query: ReviewQuery, asked: ReviewedRun) -> Updates:
-        return handlers.enter(batches, reviews, query, run=asked.run)
-
-    in_player.answer("review_run", panels.with_query(show_run), query, view, **REVIEW_QUEUE)
+    show_run = panels.with_query(handlers.show_run, batches, reviews)
+    in_player.answer("review_run", show_run, query, view, **REVIEW_QUEUE)
     for table in (videos, queue["videos"]):
         in_player.wire(table.select, panels.with_query(handlers.open_video, context, batches, reviews), query)
     run_script(query.run.select, "focusRun", query.run)

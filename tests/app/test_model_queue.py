@@ -8,7 +8,8 @@ import gradio as gr
 import pytest
 
 from stepscope.app.batch.runs.handlers import ShownRun
-from stepscope.app.controls.widgets import MODEL_QUEUE, call_script
+from stepscope.app.chat.window import Question
+from stepscope.app.controls.widgets import MODEL_QUEUE
 from stepscope.app.player import handlers, opening, reruns
 from stepscope.app.player.commands import COMMANDS, ThresholdRequest
 from stepscope.app.player.questions import ask_in_run
@@ -51,11 +52,6 @@ def test_no_event_writes_the_one_window_as_a_whole(page: gr.Blocks) -> None:
     assert not any(window in function.outputs for function in page.fns.values())
 
 
-def test_the_script_that_reads_the_playhead_sets_a_box_of_its_own(page: gr.Blocks) -> None:
-    events = [function for function in page.fns.values() if function.js == call_script("addPlayhead")]
-    assert [event.inputs[-1].get_config()["visible"] for event in events] == ["hidden"] * 3
-
-
 def has_ticket(update: Any) -> bool:
     """Return whether a handler changes the state whose event enters the queue."""
     return isinstance(update, int)
@@ -96,7 +92,7 @@ def test_only_other_thresholds_enter_it(context: AppContext, finished: LiveRun, 
 def test_refused_work_does_not_enter_it(context: AppContext) -> None:
     refused = [
         handlers.queue_run(context, Window(), "", "", "", 0.5, 0.5),
-        ask_in_run(context, Window(), "What is next?", None),
+        ask_in_run(context, Window(), Question(text="What is next?")),
     ]
     assert [has_ticket(ticket) for view in refused for ticket in (view.stream, view.rerun)] == [False] * 4
 

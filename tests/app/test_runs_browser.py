@@ -122,6 +122,8 @@ def test_what_a_link_has_wrong_is_said_and_the_rest_is_shown(page: Page, address
     wait_for(page, "seen?.video === 'robot-hard'")
     wait_for_status(page, "^⚠ The link opens without its time: a time is written as seconds.*; got 'abc'")
     expect(page.get_by_text("The link names no tab of this page: nonsense; tabs are player,")).to_be_visible()
+    page.goto(f"{address}/?tab=batch&view=nonsense")
+    expect(page.get_by_text("The link names no view of this page: nonsense; views are Scores,")).to_be_visible()
 
 
 def test_a_run_that_is_opened_is_not_compared_with_the_one_before(page: Page, address: str) -> None:
@@ -186,8 +188,10 @@ def test_words_about_a_video_that_the_bundled_model_cannot_know_are_marked_for_g
     mark = page.locator(".focus-mark")
     assert mark.is_hidden(), "it knows its own drawings"
     upload(page, Path(shutil.copy(uploads.foreign, tmp_path / "boat.mp4")), "press Run")
-    page.fill("#goal textarea", "build")
-    page.fill("#steps textarea", "S1: attach")
+    for name, text in (("goal", "build"), ("steps", "S1: attach")):
+        page.wait_for_function(f"document.activeElement.closest('#{name}')")  # it asks for what it needs, one by one
+        page.keyboard.type(text)
+        page.keyboard.press("Enter")
     page.click("#run")
     expect(mark).to_have_text(MARK)
     wait_for_status(page, "^Done")
@@ -273,6 +277,9 @@ def test_the_head_of_the_page_names_and_chooses_what_is_in_focus(page: Page, add
     wait_for(page, "seen.time > 33")
     choose_in_focus(page, "split", "val")
     wait_for(page, "location.search.includes('split=val')")
+
+
+def test_a_link_shows_a_run_in_batch_or_says_that_there_is_none(page: Page, address: str) -> None:
     page.goto(f"{address}/?tab=batch&shown=own")
     page.locator(".wb-run[aria-current]", has_text="own").wait_for()
     wait_for(page, "seen?.video && location.search.includes('tab=batch&shown=own')")

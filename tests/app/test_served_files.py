@@ -102,12 +102,12 @@ def test_what_is_no_video_is_not_shown(client: PageClient, number: int) -> None:
 
 
 def test_tables_are_handed_out_and_neither_the_store_nor_what_a_link_leads_to(client: PageClient, world: Path) -> None:
-    entered = client.find_event("Batch", "select", into="batch_runs")
-    client.run(entered["id"], client.inputs(entered))
+    entered = client.find_event("player", "enter_batch")
+    client.run(entered["id"], client.inputs(entered), event_data={"run": "a"})
     event = client.find_event("export", "click")
 
     def ask(table: str) -> Any:
-        inputs = client.inputs(event, batch_runs="a", export_files=[table])
+        inputs = client.inputs(event, export_files=[table])
         return client.run(event["id"], inputs)["output"]["data"]
 
     for table in ("videos.csv", "metrics.json"):

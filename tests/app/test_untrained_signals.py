@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from stepscope.app.batch.sweeps.calibration import calibrate
-from stepscope.app.core.videos import read_splits
+from stepscope.app.core.videos import read_splits, read_upload
+from stepscope.app.player import handlers, proposals
 from stepscope.app.player.proposals import propose_steps, read_proposal
 from stepscope.app.window.context import AppContext
 from stepscope.app.window.live_run import Cancellable, LiveRun, Window
@@ -69,6 +70,24 @@ def test_steps_are_proposed_by_the_model(context: AppContext) -> None:
     clip = context.bundled_videos.find("truck-2")
     assert "enter its goal" in propose_steps(context, Window(clip=clip), " ").status.value
     assert "proposed" in propose_steps(context, Window(clip=clip), "build the toy truck").status.value
+
+
+def test_an_own_video_with_a_goal_alone_runs_with_the_steps_that_the_model_proposes(
+    context: AppContext, demo_manifest: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = read_upload(demo_manifest.parent / "truck-2.mp4", fps=2, max_duration_s=60)
+    told = {"goal": "build the toy truck", "steps": " \n"}
+    queued = handlers.queue_run(context, Window(clip=own), **told, user_turns="", speak=0.5, update=0.5)
+    assert isinstance(queued.stream, int)
+    monkeypatch.setattr(proposals, "_ask", lambda *_: "1. Attach the wheel\n2. Put on the roof")
+    live = LiveRun()
+    views = list(run_views(context, own, live, **told))
+    assert [view.steps for view in views if isinstance(view.steps, str)] == ["S1: Attach the wheel\nS2: Put on the roof"]
+    assert live.run is not None and live.run.is_finished
+    assert [step.name for step in live.run.task.steps] == ["Attach the wheel", "Put on the roof"]
+    monkeypatch.setattr(proposals, "_ask", lambda *_: "")
+    *_, last = run_views(context, own, LiveRun(), **told)
+    assert "proposed no steps; enter them" in last.status.value
 
 
 @pytest.mark.parametrize(

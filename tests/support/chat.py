@@ -9,7 +9,7 @@ import gradio as gr
 
 from stepscope.app.chat import handlers
 from stepscope.app.chat.prompts import EncodedClips, run_prompt
-from stepscope.app.chat.window import ChatWindow
+from stepscope.app.chat.window import ChatWindow, Question
 from stepscope.app.controls.widgets import Updates
 from stepscope.app.window.context import AppContext
 from stepscope.app.window.live_run import LiveRun, Window
@@ -18,7 +18,7 @@ from tests.support.chat_socket import wait_until_free
 
 def ask(context: AppContext, window: ChatWindow | None, live: LiveRun | None, text: str) -> tuple[ChatWindow, str]:
     """Ask at frame 5; return the window and the last status."""
-    asked: ChatWindow = handlers.queue_question(window, Window(live=live), text, "5").window
+    asked: ChatWindow = handlers.queue_question(window, Window(live=live), Question(text=text, frame=5)).window
     return asked, answer(context, asked, live)
 
 

@@ -22,7 +22,7 @@ from stepscope.app.core.job_queue import Job
 from stepscope.app.core.results import choose_rows, draw_corpus
 from stepscope.app.formatting import as_sentence
 from stepscope.app.player import opening
-from stepscope.app.player.commands import RunPair, Step
+from stepscope.app.player.commands import RunInFocus, RunPair, Step
 from stepscope.app.player.views import PlayerView
 from stepscope.app.window.context import AppContext
 from stepscope.app.window.focus import count_mistakes
@@ -58,12 +58,12 @@ def score(batches: BatchContext, selection: Selection) -> Updates:
     return show(batches, selection)
 
 
-def show(batches: BatchContext, selection: Selection, *, problem: str = "") -> Updates:
+def show(batches: BatchContext, selection: Selection, *, problem: str = "", is_entry: bool = False) -> Updates:
     """Show the current state of the runs, and of the chosen one; its row has its status, or a ``problem``."""
     name = selection.run
     if not name or name not in batches.listed_runs(name):
         gone = replace(selection, run=None)
-        rows = pack_runs(batches, gone, ("", False), ())
+        rows = pack_runs(batches, gone, ("", False), (), is_entry=is_entry)
         why = f"There is no run “{name}”; choose one of the list." if name else "Choose a run, or start one."
         videos, _ = pack_videos(batches, gone, (), Found(), why)
         return Updates(rows=rows, videos=videos, hits=None, corpus="", origin="", shown=_shown_run(batches, gone))
@@ -76,8 +76,9 @@ def show(batches: BatchContext, selection: Selection, *, problem: str = "") -> U
     except (ValueError, OSError) as error:
         found, refusal = Found(frozenset()), as_sentence(error)
     videos, hits = pack_videos(batches, selection, results.rows, found, refusal)
+    actions = _actions(batches, name, job)
     return Updates(
-        rows=gr.HTML(value=pack_runs(batches, selection, status, _actions(batches, name, job)), patch=""),
+        rows=gr.HTML(value=pack_runs(batches, selection, status, actions, is_entry=is_entry), patch=""),
         videos=videos,
         hits=hits,
         corpus=draw_corpus(results.metrics, sum((count_mistakes(batches, name) or {}).values())),
@@ -152,13 +153,13 @@ def _read_results(folder: Path, _changed: tuple[int, ...]) -> Results:
     return read_results(folder)
 
 
-def enter(batches: BatchContext, selection: Selection, request: gr.Request) -> Updates:
+def enter(batches: BatchContext, selection: Selection, focus: RunInFocus, request: gr.Request) -> Updates:
     """Show the run in focus, else the newest with scores, and start polling."""
-    linked, name = request.query_params, selection.run or batches.newest_run()
+    linked, name = request.query_params, focus.run or selection.run or batches.newest_run()
     is_known, other = name in batches.run_names(), selection.other or linked.get("against")
     other = other if name and is_known and other in batches.comparable_runs(name) else ""
     query = selection.query or linked.get("search") or ""
-    view = show(batches, replace(selection, run=name, other=other, query=query))
+    view = show(batches, replace(selection, run=name, other=other, query=query), is_entry=True)
     runs = name if name and is_known else ""
     return Updates(view, runs=runs, other=other, query=query, timer=gr.Timer(active=True))
 

@@ -20,8 +20,13 @@ VIEWS: Final = {"Leaderboard": "Leaderboard", "Runs": "Over time", "Training": "
 """The views of the list, by the ids of their tabs."""
 
 
-def pack_runs(batches: BatchContext, selection: Selection, status: tuple[str, bool], actions: Any) -> str:
-    """Return the listed runs as JSON; the shown one has a ``status``, with whether it is a problem, and buttons."""
+def pack_runs(
+    batches: BatchContext, selection: Selection, status: tuple[str, bool], actions: Any, *, is_entry: bool = False
+) -> str:
+    """Return the listed runs as JSON; the shown one has a ``status``, with whether it is a problem, and buttons.
+
+    At an entry of the tab, nobody has chosen the shown run.
+    """
     names = batches.listed_runs(selection.run)
     folders = {name: batches.folder(name) for name in names}
     known = {
@@ -49,7 +54,7 @@ def pack_runs(batches: BatchContext, selection: Selection, status: tuple[str, bo
                 "is_problem": is_problem,
             }
         )
-    shown = {"shown": selection.run or "", "other": selection.other or ""}
+    shown = {"shown": selection.run or "", "other": selection.other or "", "is_entry": is_entry}
     return to_json({**shown, "views": VIEWS, "columns": [metric.label for metric in metrics], "runs": rows})
 
 

@@ -29,7 +29,7 @@ def roots(results: Results, theme: Theme) -> go.Figure:
     """
     diagnosis = results.diagnosis
     if diagnosis is None:
-        return make_empty_chart(theme, "No data: Explain, in the player, finds the first mistakes.")
+        return make_empty_chart(theme, "No data: explain the run first.")
     counted = {row["video_id"]: row.get(ROOTS) for row in results.rows}  # nan where a diagnosis is stale
     if any(counted.get(video.video_id) != len(video.roots) for video in diagnosis.videos):
         return make_empty_chart(theme, "No data: the diagnosis is out of date: explain the run again.")

@@ -1,6 +1,7 @@
 // The page's address: a reload, Back and a restart of the server restore the video, run, time and tabs.
 
 import { reveal } from "./timeline/chart.js";
+import { batch } from "./state/batch.js";
 import { parseTime } from "./state/data.js";
 import { DECISIONS } from "./state/signals.js";
 import { stopText } from "./state/stops.js";
@@ -83,10 +84,10 @@ function tabPlace({ address }, before) {
   const place = { ...(address.awaited ?? open) },
     { tab } = place;
   if (tab !== "batch") return place;
-  if (address.awaitedRun === inputValue("batch_runs")) address.awaitedRun = null;
+  if (address.awaitedRun === batch.run) address.awaitedRun = null;
   if (address.awaitedRun) return { ...before, ...place }; // after Back
-  const shown = inputValue("batch_runs") || before.shown,
-    other = inputValue("other");
+  const shown = batch.run || before.shown,
+    other = batch.other;
   address.isCompareShown ||= other !== "";
   if (shown) place.shown = shown;
   const query = inputValue("search") || (shown === before.shown && !address.isCompareShown && before.search),
@@ -192,7 +193,7 @@ function onPopState(player, state) {
   const isSameRun = RUN_KEYS.every((key) => (place[key] ?? null) === (now[key] ?? null));
   const isSameBatch =
     place.tab !== "batch" ||
-    (inputValue("batch_runs") === (place.shown ?? "") && (!place.against || inputValue("other") === place.against));
+    (batch.run === (place.shown ?? "") && (!place.against || batch.other === place.against));
   if (!isSameBatch && isSameRun && place.shown) {
     awaitTabsOfAddress(player);
     player.address.awaitedRun = place.shown;

@@ -1,6 +1,7 @@
 // The head of the page: the split, run, video and moment in focus, each with its menu.
 
 import { openTabOf } from "./address.js";
+import { batch } from "./state/batch.js";
 import { clockText, countText } from "./state/data.js";
 import { keepInWindow, readKept } from "./state/settings.js";
 import { isChosen, sentenceOf } from "./state/stops.js";
@@ -23,12 +24,10 @@ function keepOwnRun({ run, video_id: video, made_by: about, place, branch, is_fi
   keepInWindow(OWN_RUNS, [{ id: run, video, about, place, words }, ...others].slice(0, MAX_OWN));
 }
 
-// The run that was chosen in Batch or Reviews and is not opened in the player yet. Batch may not be drawn yet.
+// The run that was chosen in Batch or Reviews and is not opened in the player yet.
 function pickedRun({ crumbs }) {
-  const box = document.querySelector("#batch_runs :is(input, textarea)"),
-    entered = document.querySelector("#batch_runs")?.dataset.entered;
-  if (!box) return crumbs.picked;
-  return box.value !== (entered ?? "") ? box.value : "";
+  if (batch.entered === null) return crumbs.picked;
+  return batch.run === batch.entered ? "" : batch.run;
 }
 
 // What is in focus: on Batch the run that it shows, else the player's, unless one was chosen since; on Reviews it may
@@ -36,7 +35,7 @@ function pickedRun({ crumbs }) {
 export function findFocus(player) {
   const { data } = player,
     { nothing } = player.address,
-    inBatch = openTabOf("rooms") === "batch" && document.querySelector("#batch_runs :is(input, textarea)")?.value,
+    inBatch = openTabOf("rooms") === "batch" && batch.run,
     own = data?.kept_run ?? "",
     bare = openTabOf("rooms") === "reviews" ? player.crumbs.bare : "",
     run = bare ? "" : inBatch || pickedRun(player) || own,
@@ -58,8 +57,7 @@ export function runToShow(player) {
     { runOfBack } = address;
   address.runOfBack = null;
   if (runOfBack) return runOfBack;
-  const isFirst = !document.querySelector("#batch_runs")?.dataset.entered;
-  return (isFirst && address.linkAtStart.shown) || pickedRun(player) || data?.kept_run || "";
+  return (!batch.entered && address.linkAtStart.shown) || pickedRun(player) || data?.kept_run || "";
 }
 
 // What the words of a run are worth, and whether the page can make it again; a live session runs now.
@@ -303,9 +301,7 @@ function onKey(player, event) {
 // Keeps a run that this window made, for the menu of runs.
 export function followRun(player) {
   if (!player.crumbs.box) return;
-  const box = document.querySelector("#batch_runs"),
-    now = box?.querySelector("input, textarea")?.value;
-  if (player.data && box) box.dataset.entered = now ?? "";
+  if (player.data && batch.entered !== null) batch.entered = batch.run;
   if (player.data) Object.assign(player.crumbs, { picked: "", bare: "" });
   if (player.data && player.settings.can_run) keepOwnRun(player.data);
   player.crumbs.drawn = "";

@@ -8,7 +8,7 @@ import { mountCommands } from "./commands.js";
 import { mountCorrections, proposeTurn } from "./review/corrections.js";
 import { setStatus } from "./dom/dom.js";
 import { Receiver, withTimeout } from "./state/increments.js";
-import { Player } from "./state/player.js";
+import { pagePlayer, Player } from "./state/player.js";
 import { drawCurves } from "./panels/curves.js";
 import { dragTurn } from "./review/drag.js";
 import { mountInspection, receiveInspection, redrawInspection } from "./panels/inspection.js";
@@ -130,6 +130,7 @@ export function mount(host) {
   drawReview(player);
   sendWaiting(player);
   tick(player);
+  if (!player.settings.hint) pagePlayer.resolve(player);
   return player;
 }
 

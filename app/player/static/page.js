@@ -1,13 +1,14 @@
 // What Gradio's events call in the browser, by name, with the values of their inputs (`run_script` and `wire` in
 // Python). A function returns the values of the event's outputs; of an event with a handler, those of its inputs.
 
-import { chooseFold, isFoldOpen, suggestFold } from "./dom/fold.js";
+import { chooseFold, isFoldOpen } from "./dom/fold.js";
 import { saveLink } from "./dom/dom.js";
 import { chooseRun, chooseSplit, findFocus, runToShow } from "./focus.js";
 import { announceSaved } from "./panels/provenance.js";
 import { applyThresholds } from "./playback/threshold_moves.js";
 import { chooseBlind, chooseReviewer } from "./review/review.js";
 import { frameAt } from "./state/data.js";
+import { pagePlayer } from "./state/player.js";
 import { convertTheta } from "./state/policy.js";
 import { keepInWindow, readKept, readSetting } from "./state/settings.js";
 import { DECISIONS } from "./state/signals.js";
@@ -43,6 +44,12 @@ const taskPlace = () =>
 export function keepTask(...texts) {
   if (document.querySelector("#stop").disabled) keepInWindow("task", [taskPlace(), texts]);
 }
+
+// The first empty box of goal and steps has the focus, of a form that is open.
+export function focusTask() {
+  const boxes = ["goal", "steps"].map((name) => document.querySelector(`#${name} textarea`));
+  boxes.find((box) => box.checkVisibility() && !box.value)?.focus();
+}
 export const forgetTask = () => keepInWindow("task", null);
 
 export function restoreTask(...texts) {
@@ -51,12 +58,11 @@ export function restoreTask(...texts) {
   return isReload && String(place) === String(taskPlace()) ? typed : texts;
 }
 
-// Pauses the video; the last input becomes the frame at the playhead.
-export function addPlayhead(...inputs) {
-  const player = findPlayer();
-  player?.video.pause();
-  const frame = player?.data ? Math.max(0, frameAt(player.data, player.video.time)) : 0;
-  return [...inputs.slice(0, -1), player ? String(frame) : ""];
+// Pauses the video, and asks at the playhead; `command` says where.
+export function askAtPlayhead(command, text) {
+  const { data, video, trigger } = findPlayer();
+  video.pause();
+  trigger(command, { text, frame: data ? Math.max(0, frameAt(data, video.time)) : 0 });
 }
 
 // Names the buttons that Gradio makes of pictures, for screen readers.
@@ -77,16 +83,10 @@ export function saveFile(file) {
   if (file) saveLink(file.url, file.orig_name);
 }
 
-// The first input becomes the run in focus, or of the address.
-export function enterBatch(run, ...others) {
-  const player = findPlayer();
-  return [(player && runToShow(player)) || run || new URLSearchParams(location.search).get("shown"), ...others];
-}
-
-// The form is open without a run; the player keeps its own run until another one is chosen.
-export function showEntered(name) {
-  document.querySelector("#batch_runs").dataset.entered = name ?? "";
-  suggestFold("new_run", name || document.querySelector(".wb-run") ? "folded" : "open");
+// Shows the run in focus; the page may begin with this tab.
+export async function enterBatch() {
+  const player = await pagePlayer.promise;
+  player.trigger("enter_batch", { run: runToShow(player) });
 }
 
 // A started run is a row of the list, which the form no longer pushes down.
@@ -94,14 +94,11 @@ export function foldStarted(problem) {
   if (!problem && isFoldOpen("new_run")) chooseFold("new_run", "folded");
 }
 
-// The reviewer's name and blind mode of this browser, which the player shares.
-export function restoreReviewer(who, isBlind) {
-  return [readSetting("reviewer") || who || "", isBlind || readSetting("blind") === "yes"];
-}
-
-// The last inputs become the split and run in focus.
-export function enterReviews(split, run, who, isBlind) {
-  const player = findPlayer(),
-    seen = player && findFocus(player);
-  return [split, run, ...restoreReviewer(who, isBlind), seen?.split ?? "", seen?.run ?? ""];
+// Shows the split and run in focus to the reviewer of this browser, which the player shares.
+export async function enterReviews(who, isBlind) {
+  const player = await pagePlayer.promise,
+    { split, run } = findFocus(player),
+    known = [readSetting("reviewer") || who || "", isBlind || readSetting("blind") === "yes"];
+  player.trigger("enter_reviews", { split, run, reviewer: known[0], is_blind: known[1] });
+  return known;
 }

@@ -14,6 +14,7 @@ from stepscope.app.batch.runs import handlers
 from stepscope.app.core.batch_context import BatchContext
 from stepscope.app.core.saved import OPENING_VIDEO, BundledRun
 from stepscope.app.page import build_page
+from stepscope.app.player.commands import RunInFocus
 from stepscope.app.player.opening import open_link
 from stepscope.app.player.views import PlayerView
 from stepscope.app.review_store.store import open_store
@@ -156,5 +157,5 @@ def test_an_address_opens_a_tab(
     with said:
         assert [getattr(tabs, "selected", None) for tabs in load(request)] == opened
     if shown:  # the script enters the tab with the run of the address
-        view = handlers.enter(finished, select(shown), request)
+        view = handlers.enter(finished, select(shown), RunInFocus(), request)
         assert (view.runs, view.other, view.query) == (shown, link.get("against", ""), link.get("search", ""))

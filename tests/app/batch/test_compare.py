@@ -15,6 +15,7 @@ from stepscope.app.batch.compare import ComparedRuns
 from stepscope.app.batch.compare_tables import compared_roots, compared_videos, describe_sides, draw_differences
 from stepscope.app.batch.runs import handlers
 from stepscope.app.core.batch_context import BatchContext
+from stepscope.app.player.commands import RunInFocus
 from stepscope.app.window.context import AppContext
 from stepscope.eval.metrics.counts import Interval
 from stepscope.eval.metrics.definitions import NUM_FAILURES
@@ -134,9 +135,9 @@ def test_the_second_run_is_one_of_the_same_split_once_that_is_known(batches: Bat
 def test_two_runs_are_compared_and_each_row_opens_both(context: AppContext, finished: BatchContext) -> None:
     batches = finished
     request: Any = SimpleNamespace(query_params={"against": "silent"})
-    assert handlers.enter(batches, select("a"), request).other == "silent"
+    assert handlers.enter(batches, select("a"), RunInFocus(), request).other == "silent"
     request = SimpleNamespace(query_params={"against": "a"})
-    assert handlers.enter(batches, select("a"), request).other == "", "no run is compared with itself"
+    assert handlers.enter(batches, select("a"), RunInFocus(), request).other == "", "no run is compared with itself"
     view = comparing.compare(context, batches, "a", "silent", "only B", "missing_rate")
     assert view.said.startswith("A is a, B is silent; 3 videos.")
     assert ("Responses missed" in view.scores, "Responses missed" in view.failures) == (True, False)

@@ -14,7 +14,7 @@ from stepscope.app.batch.selection import save_slice
 from stepscope.app.core.batch_context import BatchContext
 from stepscope.app.core.saved import BUNDLED_NAME
 from stepscope.app.player import opening
-from stepscope.app.player.commands import Step
+from stepscope.app.player.commands import RunInFocus, Step
 from stepscope.app.player.views import PlayerView, show_run
 from stepscope.app.window.context import AppContext
 from stepscope.app.window.focus import list_videos
@@ -100,7 +100,7 @@ def empty(finished: BatchContext, tmp_path: Path) -> BatchContext:
 
 def test_the_tab_opens_with_the_bundled_run(empty: BatchContext, context: AppContext) -> None:
     request: Any = SimpleNamespace(query_params={})
-    view = handlers.enter(empty, select(None), request)
+    view = handlers.enter(empty, select(None), RunInFocus(), request)
     assert (view.shown.name, view.runs) == (BUNDLED_NAME, BUNDLED_NAME)
     event: Any = SimpleNamespace(row_value=["v1"])
     shown = opening.open_video(context, empty, BUNDLED_NAME, event)

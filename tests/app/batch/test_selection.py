@@ -24,7 +24,7 @@ from stepscope.app.batch.selection import ALL_RUNS, THIS_RUN, read_slices
 from stepscope.app.core import slices
 from stepscope.app.core.batch_context import BatchContext
 from stepscope.app.player import opening
-from stepscope.app.player.commands import KindRequest
+from stepscope.app.player.commands import KindRequest, RunInFocus
 from stepscope.app.player.views import PlayerView
 from stepscope.app.review_store.actions import Action
 from stepscope.app.review_store.events import reference_event
@@ -220,7 +220,7 @@ def test_a_search_lists_moments_in_the_rows_of_their_videos(batches: BatchContex
     assert said(batches, None, "wheel").startswith("Choose a run")
     assert "in 0 videos, of 3 videos. Remove a term" in said(batches, "a", "nosuchword")
     request: Any = SimpleNamespace(query_params={"search": query, "shown": "a"})
-    entered = handlers.enter(batches, select(None), request)
+    entered = handlers.enter(batches, select(None), RunInFocus(), request)
     assert (entered.runs, entered.query, json.loads(entered.videos)) == ("a", query, listed)
 
 

@@ -7,11 +7,13 @@ from dataclasses import replace
 import pytest
 
 from stepscope.app.chat import handlers
-from stepscope.app.chat.window import ChatWindow
+from stepscope.app.chat.window import ChatWindow, Question
 from stepscope.app.player.ask import ANSWER, CORRECTION, QUESTION, add_user_turn, propose_turn
 from stepscope.app.window.context import AppContext
 from stepscope.app.window.live_run import LiveRun, Window
 from tests.support.chat import answer, answering, ask, edit, questions, take, wait_until_idle
+
+NEXT = Question(text="What is next?", frame=7)
 
 
 def test_a_question_is_answered_with_its_times_and_the_run_stays_as_it_was(context: AppContext, live: LiveRun) -> None:
@@ -84,7 +86,9 @@ def test_an_error_brings_the_earlier_branches_back(context: AppContext, live: Li
 
 
 def test_a_page_that_closes_frees_the_worker(context: AppContext, live: LiveRun) -> None:
-    window: ChatWindow = handlers.queue_question(None, Window(live=live), "What is next?", "7").window
+    window: ChatWindow = handlers.queue_question(
+        None, Window(live=live), Question(text="What is next?", frame=7)
+    ).window
     take(answering(context, window, live), 2)
     wait_until_idle(context)
     assert not window.is_waiting
@@ -92,7 +96,9 @@ def test_a_page_that_closes_frees_the_worker(context: AppContext, live: LiveRun)
 
 def test_a_page_that_closes_in_the_queue_leaves_it(context: AppContext, live: LiveRun) -> None:
     pool = context.chat_service.pool
-    window: ChatWindow = handlers.queue_question(None, Window(live=live), "What is next?", "7").window
+    window: ChatWindow = handlers.queue_question(
+        None, Window(live=live), Question(text="What is next?", frame=7)
+    ).window
     with pool.enqueue((1,)):
         assert take(answering(context, window, live), 1)[0].status.startswith("Your question is")
         assert pool.status.num_queued == 0
@@ -113,7 +119,7 @@ def test_a_full_queue_refuses_a_question_in_a_sentence(context: AppContext, live
 
 @pytest.mark.parametrize(("text", "reason"), [("  ", "Type a question"), ("x" * 2001, "more than 2000")])
 def test_a_question_that_cannot_be_asked_is_refused(live: LiveRun, text: str, reason: str) -> None:
-    assert reason in handlers.queue_question(None, Window(live=live), text, "").status
+    assert reason in handlers.queue_question(None, Window(live=live), Question(text=text)).status
 
 
 def test_without_a_run_of_this_checkpoint_a_question_is_refused(context: AppContext, live: LiveRun) -> None:

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 import stepscope.app.window.context as app_context
+from stepscope.app.chat.window import Question
 from stepscope.app.core.places import link_params
 from stepscope.app.core.run import Run
 from stepscope.app.player import streaming
@@ -47,7 +48,7 @@ def test_a_finished_run_is_streamed_again_with_the_question(
     if not has_recording:
         finished.recording = None
     assert finished.run is not None
-    view = ask_in_run(context, Window(live=finished), " What is\nnext? ", "7")
+    view = ask_in_run(context, Window(live=finished), Question(text=" What is\nnext? ", frame=7))
     assert status_of(view) == "Waiting to run again with the question at 0:03.5."
     again = view.live
     *_, last = stream(context, again)
@@ -71,7 +72,7 @@ def test_a_run_that_streams_takes_the_question(context: AppContext, monkeypatch:
     live, statuses = LiveRun(), []
     for view in run_views(context, context.bundled_videos.find("truck-1"), live, speak_threshold=1):
         if live.increments is not None and len(live.increments.outputs) == 3:
-            statuses.append(status_of(ask_in_run(context, Window(live=live), "What is next?", "0")))
+            statuses.append(status_of(ask_in_run(context, Window(live=live), Question(text="What is next?", frame=0))))
         last = view
     assert statuses == ["Asked in the run: its next frame answers."]
     assert live.run is not None
@@ -87,4 +88,4 @@ def test_a_run_that_streams_takes_the_question(context: AppContext, monkeypatch:
     [("x" * 301, "has 301 characters"), ("What is next?", "press Run first")],
 )
 def test_a_question_without_words_or_run_is_refused(context: AppContext, text: str, words: str) -> None:
-    assert words in status_of(ask_in_run(context, Window(), text, "0"))
+    assert words in status_of(ask_in_run(context, Window(), Question(text=text, frame=0)))

@@ -76,10 +76,9 @@ def test_a_zip_with_the_reviews_is_downloaded(page: Page) -> None:
     page.click("#reviewed_run input")
     page.get_by_role("option", name="a", exact=True).click()
     wait_for_status(page, "18 events", status=STATUS)
-    page.click("#write")
-    wait_for_status(page, "test-csv.zip has 3 videos", status="#exported [role=status]")
     with page.expect_download() as download:
         page.click("#download")
+    wait_for_status(page, "test-csv.zip has 3 videos", status="#exported [role=status]")
     archive = zipfile.ZipFile(download.value.path())
     rows = list(csv.DictReader(io.StringIO(archive.read("test-csv/verdicts.csv").decode())))
     assert {row["reviewer"] for row in rows} == {"ann", HOSTILE}

@@ -6,6 +6,7 @@ import re
 import zipfile
 from dataclasses import replace
 from functools import partial
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -35,9 +36,10 @@ def files(folder: Path) -> dict[str, bytes]:
 
 
 def write(*query: Any) -> tuple[Any, Any]:
-    """Write an export as far as the file that is handed out."""
-    (view,) = handlers.export(*query)
-    return view.said, view.download
+    """Write an export as far as the file that is handed out; return what is said of it, and the file or None."""
+    for view in handlers.export(*query):
+        file = view.file and BytesIO(Path(view.file).read_bytes())
+    return view.said, file
 
 
 @pytest.mark.parametrize("content", ["everything, as eaf", "everything, as json", "corrected split, as dst"])
@@ -46,9 +48,9 @@ def test_an_export_is_what_the_command_line_writes(
 ) -> None:
     form = REVIEW_EXPORTS.get(content) or SPLIT_EXPORTS[content]
     without = ["video_path", "cause"] if form == "dst" else []
-    said, button = write(batches, reviews, make_query(run="a"), content, ["ann"], without)
+    said, file = write(batches, reviews, make_query(run="a"), content, ["ann"], without)
     assert said.value.startswith(f"⚠ test-{form}.zip has 3 videos. Corrections that no longer fit")
-    zipfile.ZipFile(button.value["path"]).extractall(tmp_path / "zip")
+    zipfile.ZipFile(file).extractall(tmp_path / "zip")
     common = ["--format", form, "--prefer", "ann", "--reviews", str(reviewed.store), "--out"]
     out = tmp_path / "cli"
     if content in REVIEW_EXPORTS:
@@ -64,8 +66,8 @@ def test_an_export_is_what_the_command_line_writes(
 def test_a_corrected_manifest_of_the_page_names_no_folder_of_the_server_and_says_whose_corrections_it_has(
     batches: BatchContext, reviews: ReviewContext, reviewed: ReviewedSplit, tmp_path: Path
 ) -> None:
-    _, button = write(batches, reviews, make_query(), "corrected split, as manifest", ["ann"], [])
-    zipfile.ZipFile(button.value["path"]).extractall(tmp_path / "zip")
+    _, file = write(batches, reviews, make_query(), "corrected split, as manifest", ["ann"], [])
+    zipfile.ZipFile(file).extractall(tmp_path / "zip")
     path = tmp_path / "zip" / "test-manifest" / "test.json"
     assert str(tmp_path) not in path.read_text(encoding="utf-8")
     found = read_samples(path, videos=tmp_path)
@@ -89,8 +91,8 @@ def test_a_corrected_manifest_of_the_page_names_no_folder_of_the_server_and_says
 def test_documents_from_elan_become_corrections_and_others_are_refused(
     batches: BatchContext, reviews: ReviewContext, tmp_path: Path
 ) -> None:
-    _, button = write(batches, reviews, make_query(), "everything, as eaf", [], [])
-    zipfile.ZipFile(button.value["path"]).extractall(tmp_path)
+    _, file = write(batches, reviews, make_query(), "everything, as eaf", [], [])
+    zipfile.ZipFile(file).extractall(tmp_path)
     document, noise = tmp_path / "test-eaf" / "v2.eaf", tmp_path / "noise.eaf"
     text = document.read_text(encoding="utf-8").replace("Let's build the toy truck.", "Let us begin.")
     document.write_text(text, encoding="utf-8")
@@ -129,9 +131,9 @@ def test_what_is_said_of_uploads_is_shown_and_exported(
     view = handlers.show(batches, reviews, query)
     assert view.status.value == "Videos in no split: 1 judged event in 1 video, 1 to settle."
     assert view.videos == [[upload.video_id, 1, "ann 1, bob 1", "correct 1, missed 1", 0, 0]]
-    said, button = write(batches, reviews, query, "everything, as json", [], [])
+    said, file = write(batches, reviews, query, "everything, as json", [], [])
     assert said.value == "uploads-json.zip has 1 video. No predictions are exported: no run with outputs is chosen."
-    zipfile.ZipFile(button.value["path"]).extractall(tmp_path / "zip")
+    zipfile.ZipFile(file).extractall(tmp_path / "zip")
     tables = json.loads((tmp_path / "zip" / "uploads-json" / "review.json").read_text(encoding="utf-8"))
     assert [(row["reviewer"], row["verdict"]) for row in tables["verdicts"]] == told
 
@@ -142,8 +144,8 @@ def test_blind_shows_and_exports_nothing_of_the_others(batches: BatchContext, re
     assert "img" not in words(view).replace(json.dumps(HOSTILE)[1:-1], "", 1)  # the video is called so
     assert "Blind mode: only the reviews of ann are shown." in view.status.value
     assert (view.agreement, [row[2] for row in view.to_settle]) == (handlers.HIDDEN_AGREEMENT, ["no longer fits"])
-    said, button = write(batches, reviews, query, "everything, as json", [HOSTILE], [])
-    tables = json.loads(zipfile.ZipFile(button.value["path"]).read("test-json/review.json"))
+    said, file = write(batches, reviews, query, "everything, as json", [HOSTILE], [])
+    tables = json.loads(zipfile.ZipFile(file).read("test-json/review.json"))
     assert "It contains only the reviews of ann." in said.value
     assert {row["reviewer"] for row in (*tables["verdicts"], *tables["corrections"])} == {"ann"}
     nobody = replace(query, typed="")
@@ -156,12 +158,12 @@ def test_blind_shows_and_exports_nothing_of_the_others(batches: BatchContext, re
 def test_everything_without_a_run_holds_no_empty_table_of_predictions_and_says_so(
     batches: BatchContext, reviews: ReviewContext, tmp_path: Path
 ) -> None:
-    said, button = write(batches, reviews, make_query(), "everything, as csv", [], [])
+    said, file = write(batches, reviews, make_query(), "everything, as csv", [], [])
     assert "No predictions are exported: no run with outputs is chosen." in said.value
-    zipfile.ZipFile(button.value["path"]).extractall(tmp_path / "zip")
+    zipfile.ZipFile(file).extractall(tmp_path / "zip")
     names = set(files(tmp_path / "zip" / "test-csv"))
     assert names == {"corrections.csv", "references.csv", "states.csv", "verdicts.csv"}
-    said, button = write(batches, reviews, make_query(run="a"), "everything, as csv", [], [])
+    said, file = write(batches, reviews, make_query(run="a"), "everything, as csv", [], [])
     assert "No predictions" not in said.value
-    zipfile.ZipFile(button.value["path"]).extractall(tmp_path / "with")
+    zipfile.ZipFile(file).extractall(tmp_path / "with")
     assert set(files(tmp_path / "with" / "test-csv")) == {*names, "predictions.csv"}

@@ -82,7 +82,7 @@ export function showChanges(player, next) {
     changes = isComparable && !isOpened ? changeWords(before, next) : "",
     words = changes && end !== null ? `${changes}, up to ${clockText(end)}` : changes;
   panel.hidden = !words;
-  if (words) panel.replaceChildren(...drawChanges(player, words, compareFailures(before, next)));
+  if (words) panel.replaceChildren(...drawChanges(player, words, before, next));
   else panel.replaceChildren();
 }
 
@@ -99,9 +99,10 @@ function changeWords(before, next) {
   return isOther ? "scored again" : "";
 }
 
-function drawChanges(player, words, records) {
-  const of = (verb) => records.filter((record) => record.verb === verb),
-    draw = (listed) => listed.map((record) => drawChange(player, record)),
+function drawChanges(player, words, before, next) {
+  const records = compareFailures(before, next),
+    of = (verb) => records.filter((record) => record.verb === verb),
+    draw = (listed) => listed.map((record) => drawChange(player, record, record.after ? next : before)),
     same = of("same");
   const counts = Object.keys(WORDS).map((verb) => `${of(verb).length} ${WORDS[verb]}`);
   const hide = () => {
@@ -117,11 +118,14 @@ function drawChanges(player, words, records) {
   return [head, createNode("div", "ss-change-list", [...draw(records.filter(({ verb }) => verb !== "same")), folded])];
 }
 
-function drawChange(player, { verb, before, after }) {
+// `data` is the run of the failure, or of the one that it became.
+function drawChange(player, { verb, before, after }, data) {
   const found = after ?? before,
-    kinds = verb === "changed" ? [before, after] : [found];
+    kinds = verb === "changed" ? [before, after] : [found],
+    { act, states } = (!player.isReviewing && data.mistakes[found.mistake]) || {},
+    told = act || states || found.words;
   const kind = kinds.map((failure) => `${STOP_SIGNS[failure.kind]} ${failure.kind}`).join(" → ");
-  const words = ` ${clockText(found.time)} ${kind}${found.words ? `: ${found.words}` : ""}`;
+  const words = ` ${clockText(found.time)} ${kind}${told ? `: ${told}` : ""}`;
   return createButton(`ss-change ss-${verb}`, [createNode("b", "", WORDS[verb]), words], () =>
     goToChange(player, before, after),
   );

@@ -5,6 +5,8 @@ import { Outbox } from "./outbox.js";
 import { STOP_SIGNS } from "./data.js";
 import { Thresholds } from "./thresholds.js";
 
+export const pagePlayer = Promise.withResolvers(); // of the page, once it is mounted
+
 export class Player {
   // `host` is the page around the player, under Gradio's names for the script of a component: element, trigger, props,
   // server, watch. Its `settings` never change: whether the page `can_run` the model (exact runs, prompts and tokens),

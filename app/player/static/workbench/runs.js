@@ -1,6 +1,8 @@
 // The runs of the batch tab as rows: a click shows one, two ticks compare two; a run that streams has its progress.
 
 import { createButton, createNode, waitsForRelease } from "../dom/dom.js";
+import { suggestFold } from "../dom/fold.js";
+import { batch } from "../state/batch.js";
 
 const WIDE_VIEWS = ":is(#tab_Leaderboard, #tab_Training, #tab_Split):not([style*=none])";
 const joined = (parts) => parts.filter(Boolean).join(" · ");
@@ -14,6 +16,15 @@ class RunRows {
     this.rows = createNode("div", "wb-rows", "", { role: "list" });
     this.views = createNode("nav", "wb-line", "", { ariaLabel: "Views of the runs" });
     this.box.append(this.views, this.words, (this.head = createNode("div", "wb-scores wb-dim")), this.rows);
+  }
+
+  // Before the first run, the form of a new one is open.
+  receive() {
+    if (!this.props.value) return;
+    const { runs, shown, other, is_entry: isEntry } = JSON.parse(this.props.value);
+    Object.assign(batch, { run: shown, other, ...(isEntry && { entered: shown }) });
+    if (isEntry) suggestFold("new_run", runs.length ? "folded" : "open");
+    this.draw();
   }
 
   draw() {
@@ -104,6 +115,7 @@ class RunRows {
 
 export function mount(host) {
   const rows = new RunRows(host);
-  for (const name of ["value", "patch"]) host.watch(name, () => rows.draw());
-  rows.draw();
+  host.watch("value", () => rows.receive());
+  host.watch("patch", () => rows.draw());
+  rows.receive();
 }

@@ -13,6 +13,7 @@ from stepscope.app.batch.runs import handlers
 from stepscope.app.controls.widgets import Updates
 from stepscope.app.core.batch_context import BatchContext
 from stepscope.app.core.job_queue import Job
+from stepscope.app.player.commands import RunInFocus
 from stepscope.engine.io.files import load_json, write_json
 from stepscope.eval.annotations.corrected_samples import apply_corrections
 from stepscope.eval.annotations.corrections import Correction, name_turns
@@ -59,7 +60,7 @@ def score_toy(batches: BatchContext, name: str) -> Path:
 
 def test_the_tab_opens_the_newest_run_with_scores(batches: BatchContext) -> None:
     request: Any = SimpleNamespace(query_params={})
-    nothing = handlers.enter(batches, select(None), request)
+    nothing = handlers.enter(batches, select(None), RunInFocus(), request)
     assert (nothing.runs, json.loads(nothing.rows)["runs"], shown_videos(nothing)) == ("", [], [])
     assert handlers.tick(batches, nothing.shown, select("")) == Updates()
     score_toy(batches, "scored")
@@ -69,8 +70,8 @@ def test_the_tab_opens_the_newest_run_with_scores(batches: BatchContext) -> None
     record_toy(batches.runs / "live")
     batches = replace(batches, jobs=make_jobs())  # of a page that starts later
     assert batches.run_names()[0] == "live"
-    assert handlers.enter(batches, select(None), request).runs == "scored"
-    assert handlers.enter(batches, select("live"), request).runs == "live"
+    assert handlers.enter(batches, select(None), RunInFocus(), request).runs == "scored"
+    assert handlers.enter(batches, select("live"), RunInFocus(), request).runs == "live"
 
 
 def test_a_recorded_run_is_scored_by_its_button(batches: BatchContext) -> None:

@@ -65,7 +65,7 @@ def test_the_chart_of_classes_has_the_commonest_names_then_the_causes_with_their
 def test_the_chart_of_roots_is_empty_with_a_reason_without_a_current_diagnosis(diagnosed: Results) -> None:
     stale = [{**row, "roots": math.nan} if number == 3 else row for number, row in enumerate(diagnosed.rows)]
     for results, reason in (
-        (replace(diagnosed, diagnosis=None), "No data: Explain, in the player, finds the first mistakes."),
+        (replace(diagnosed, diagnosis=None), "No data: explain the run first."),
         (replace(diagnosed, rows=stale), "No data: the diagnosis is out of date: explain the run again."),
     ):
         figure = CHARTS["roots"].draw(results, "light")

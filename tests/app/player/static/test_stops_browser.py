@@ -166,6 +166,11 @@ def test_a_message_has_one_sign_and_changed_thresholds_fix_break_or_change_failu
     ]
     shown.nth(1).click()
     assert round(inspect(page)["time"], 1) == 9.0
+    page.click(".ss-mode")
+    show(page, "repeated")
+    show(page, "moved")
+    assert shown.first.inner_text().startswith("changed kind 0:08.5 ◆ missed update → ◇ wrong update: The assistant ")
+    page.click(".ss-mode")
 
 
 def test_a_root_lists_its_consequences_and_n_stops_at_roots_only_if_chosen(page: Page) -> None:

@@ -82,8 +82,10 @@ def test_an_own_video_with_a_goal_alone_runs_with_the_steps_that_the_model_propo
     monkeypatch.setattr(proposals, "_ask", lambda *_: "1. Attach the wheel\n2. Put on the roof")
     live = LiveRun()
     views = list(run_views(context, own, live, **told))
-    assert [view.steps for view in views if isinstance(view.steps, str)] == ["S1: Attach the wheel\nS2: Put on the roof"]
-    assert live.run is not None and live.run.is_finished
+    proposed = [view.steps for view in views if isinstance(view.steps, str)]
+    assert proposed == ["S1: Attach the wheel\nS2: Put on the roof"]
+    assert live.run is not None
+    assert live.run.is_finished
     assert [step.name for step in live.run.task.steps] == ["Attach the wheel", "Put on the roof"]
     monkeypatch.setattr(proposals, "_ask", lambda *_: "")
     *_, last = run_views(context, own, LiveRun(), **told)

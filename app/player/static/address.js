@@ -192,8 +192,7 @@ function onPopState(player, state) {
     now = currentVideo(player) ?? {};
   const isSameRun = RUN_KEYS.every((key) => (place[key] ?? null) === (now[key] ?? null));
   const isSameBatch =
-    place.tab !== "batch" ||
-    (batch.run === (place.shown ?? "") && (!place.against || batch.other === place.against));
+    place.tab !== "batch" || (batch.run === (place.shown ?? "") && (!place.against || batch.other === place.against));
   if (!isSameBatch && isSameRun && place.shown) {
     awaitTabsOfAddress(player);
     player.address.awaitedRun = place.shown;

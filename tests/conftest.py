@@ -102,6 +102,16 @@ def cache_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         yield
 
 
+@pytest.fixture(autouse=True)
+def environment_stays() -> Iterator[None]:
+    """Restore the environment after a test: the programs of tests with the same one are forked from one process."""
+    before = dict(os.environ)
+    yield
+    for name in os.environ.keys() - before.keys():
+        del os.environ[name]
+    os.environ.update(before)
+
+
 @pytest.fixture(autouse=True, scope="session")
 def no_process_is_left() -> Iterator[None]:
     """End the processes that a failed test left: at its exit, Python would wait for them forever."""

@@ -340,4 +340,5 @@ def trust_proxies(addresses: Sequence[str]) -> None:
 def bypass_proxies(host: str) -> None:
     """Let Gradio, which calls the page once at its start, reach it without the ``HTTP_PROXY`` of the environment."""
     before = os.environ.get("no_proxy") or os.environ.get("NO_PROXY", "")
-    os.environ["no_proxy"] = ",".join(filter(None, (before, host, "localhost", "127.0.0.1", "::1")))
+    hosts = [*before.split(","), host, "localhost", "127.0.0.1", "::1"]
+    os.environ["no_proxy"] = ",".join(filter(None, dict.fromkeys(hosts)))

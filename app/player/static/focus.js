@@ -97,7 +97,7 @@ const momentOf = ({ video }) => (video.isPaused ? clockText(video.time) : clockT
 // Draws the parts again if their texts or the tab of the page have changed.
 export function drawFocus(player) {
   const { crumbs: focus } = player,
-    tab = openTabOf("rooms");
+    tab = nameTabs();
   if (!focus.box) return;
   openPicked(player, tab);
   const texts = describe(player),
@@ -308,6 +308,16 @@ export function followRun(player) {
   drawFocus(player);
 }
 
+// The open tab and the view of Batch are attributes of the root element, for the style sheets: a `:has` that looks at
+// the style of a panel is looked at again with each style that changes anywhere on the page. Returns the tab.
+function nameTabs() {
+  const tab = openTabOf("rooms"),
+    { dataset } = document.documentElement;
+  for (const [name, id] of Object.entries({ tab, view: tab === "batch" ? openTabOf("batch_views") : null }))
+    if (dataset[name] !== (id ?? "")) dataset[name] = id ?? "";
+  return tab;
+}
+
 export function mountFocus(player) {
   const { crumbs: focus } = player,
     box = document.querySelector(".focus"),
@@ -340,6 +350,7 @@ export function mountFocus(player) {
   };
   box.replaceChildren(createNode("ol", "", list));
   player.listen(box, "keydown", (event) => onKey(player, event));
+  player.listen(document, "click", () => requestAnimationFrame(nameTabs)); // of a tab
   player.listen(document, "pointerdown", ({ target }) => {
     if (focus.open && !focus.parts[focus.open].parentElement.contains(target)) closeMenu(player, false);
   });

@@ -311,11 +311,11 @@ export function followRun(player) {
 // The open tab and the view of Batch are attributes of the root element, for the style sheets: a `:has` that looks at
 // the style of a panel is looked at again with each style that changes anywhere on the page. Returns the tab.
 function nameTabs() {
-  const tab = openTabOf("rooms"),
+  const room = openTabOf("rooms"),
     { dataset } = document.documentElement;
-  for (const [name, id] of Object.entries({ tab, view: tab === "batch" ? openTabOf("batch_views") : null }))
+  for (const [name, id] of Object.entries({ room, view: room === "batch" ? openTabOf("batch_views") : null }))
     if (dataset[name] !== (id ?? "")) dataset[name] = id ?? "";
-  return tab;
+  return room;
 }
 
 export function mountFocus(player) {

@@ -52,6 +52,7 @@ function setRun(player, next, isSame) {
   player.root.classList.toggle("ss-has-run", Boolean(next));
   player.find("empty").textContent = next ? "" : (player.settings.hint ?? (nameOpening(player) || NO_RUN));
   settleThresholds(player);
+  if (next) next.stops = findStops(next);
   showChanges(player, next);
   markForeignRun(player);
   drawIntro(player);
@@ -61,7 +62,6 @@ function setRun(player, next, isSame) {
   keepBranch(player);
   if (player.tab === "what_if") drawWhatIf(player);
   if (!next) return clearRun(player);
-  next.stops = findStops(next);
   for (const name of ["previousFailure", "nextFailure"])
     player.find("bar").querySelector(`[data-do=${name}]`).disabled = !canFail(next);
   if (!isSame) resetVideo(player);

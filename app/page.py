@@ -27,6 +27,7 @@ from stepscope.app.window.context import AppContext, ReviewContext
 
 HEAD = '<nav class="focus" aria-label="In focus"></nav>'
 INTRODUCTION = "# StepScope\nSee why a streaming video assistant spoke, stayed silent, or lost track of a step."
+_OLD_VIEWS = ("Videos", "Search")  # of links: both are beside every view of Batch now
 
 
 def build_page(context: AppContext, batches: BatchContext, reviews: ReviewContext) -> gr.Blocks:
@@ -66,9 +67,6 @@ def build_page(context: AppContext, batches: BatchContext, reviews: ReviewContex
     report_failures(page)
     context.model_use.list_waiting = partial(list_waiting, page)
     return page
-
-
-_OLD_VIEWS = ("Videos", "Search")  # of links: both are beside every view of Batch now
 
 
 def _wire_tabs(page: gr.Blocks, player: Any, tabs: gr.Tabs, views: Mapping[str, gr.Tabs]) -> None:

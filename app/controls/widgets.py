@@ -106,7 +106,7 @@ def wire(
     outputs = list_components(components)
     windows = [one for one in outputs if isinstance(one, gr.State) and isinstance(one.value, Window)]
     outputs = [one for one in outputs if one not in windows]
-    listed = [*windows, *list_components(tuple(slots))]  # a script may set the last input (addPlayhead)
+    listed = [*windows, *list_components(tuple(slots))]  # a script may set the last input (addStory)
     asked = dict[int, type[Arguments]]()
     for place, parameter in enumerate(signature(handler).parameters.values()):
         if isinstance(hint := parameter.annotation, type) and issubclass(hint, gr.Request | gr.EventData | Arguments):

@@ -96,14 +96,14 @@ class TabPlace(Arguments):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunInFocus(Arguments):
-    """The run to show; an empty one leaves the choice to the tab."""
+    """The run to show; the tab chooses one if it is empty."""
 
     run: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReviewsInFocus(RunInFocus):
-    """What to show in Reviews when it is entered: the split, the run, and this browser's reviewer."""
+    """The split and run with which Reviews opens, and the reviewer of this browser."""
 
     split: str = ""
     reviewer: str = ""

@@ -104,7 +104,7 @@ def assign_videos(
         lengths: The work per video, such as its number of events; the reviewers get equal sums.
         run: Name of the run; empty for the references alone.
         to: The reviewers.
-        overlap_percent: Percentage of the videos that two reviewers get; one reviewer alone gets all once.
+        overlap_percent: Percentage of the videos that two reviewers get; without effect for one reviewer.
         by: The person who assigns.
         seed: Selects the videos of the overlap, and who gets which of equal videos.
 

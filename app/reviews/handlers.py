@@ -58,7 +58,7 @@ def list_splits(reviews: ReviewContext) -> list[tuple[str, str]]:
 def enter(batches: BatchContext, reviews: ReviewContext, query: ReviewQuery, focus: ReviewsInFocus) -> Updates:
     """Show the reviews in focus to this browser's reviewer."""
     known = replace(query, typed=focus.reviewer, is_blind=focus.is_blind)
-    return show_run(batches, reviews, known, RunInFocus(run=focus.run), split=focus.split)
+    return show_run(batches, reviews, known, focus, split=focus.split)
 
 
 def show_run(

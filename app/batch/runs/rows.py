@@ -25,7 +25,7 @@ def pack_runs(
 ) -> str:
     """Return the listed runs as JSON; the shown one has a ``status``, with whether it is a problem, and buttons.
 
-    At an entry of the tab, nobody has chosen the shown run.
+    ``is_entry`` says that the tab was opened with this run, and that the user has not chosen it.
     """
     names = batches.listed_runs(selection.run)
     folders = {name: batches.folder(name) for name in names}

@@ -86,9 +86,7 @@ def test_an_error_brings_the_earlier_branches_back(context: AppContext, live: Li
 
 
 def test_a_page_that_closes_frees_the_worker(context: AppContext, live: LiveRun) -> None:
-    window: ChatWindow = handlers.queue_question(
-        None, Window(live=live), Question(text="What is next?", frame=7)
-    ).window
+    window: ChatWindow = handlers.queue_question(None, Window(live=live), NEXT).window
     take(answering(context, window, live), 2)
     wait_until_idle(context)
     assert not window.is_waiting
@@ -96,9 +94,7 @@ def test_a_page_that_closes_frees_the_worker(context: AppContext, live: LiveRun)
 
 def test_a_page_that_closes_in_the_queue_leaves_it(context: AppContext, live: LiveRun) -> None:
     pool = context.chat_service.pool
-    window: ChatWindow = handlers.queue_question(
-        None, Window(live=live), Question(text="What is next?", frame=7)
-    ).window
+    window: ChatWindow = handlers.queue_question(None, Window(live=live), NEXT).window
     with pool.enqueue((1,)):
         assert take(answering(context, window, live), 1)[0].status.startswith("Your question is")
         assert pool.status.num_queued == 0

@@ -162,6 +162,13 @@ def test_nothing_is_cut_off(page: Page) -> None:
         if width > 390:  # which is a phone's, without a pointer that hovers
             page.locator("#corpus tr[data-hint]").first.hover()
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), "hints too are on the page"
+    page.get_by_role("button", name="Over time").click()  # a view of all runs takes the place of the videos
+    page.wait_for_function("""() => {
+        const ids = ["bench", "bench_videos", "bench_views"],
+            [bench, videos, views] = ids.map((id) => document.getElementById(id));
+        const rightOf = (part) => part.getBoundingClientRect().right;
+        return !videos.checkVisibility() && Math.abs(rightOf(bench) - rightOf(views)) < 2;
+    }""")
 
 
 def click_chart(page: Page, chart: str, x: float, y: float) -> None:

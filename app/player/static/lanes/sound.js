@@ -4,6 +4,7 @@ import { clockText } from "../state/data.js";
 import { visitColumns } from "../canvas/envelope.js";
 import { defineLane } from "./lane.js";
 import { withTimeout } from "../state/increments.js";
+import { decodeBytes } from "../state/signals.js";
 
 const FULL = 255;
 
@@ -41,7 +42,7 @@ export async function updateSound(player) {
     const reply = name && (await withTimeout(player.server.listen({ name })).catch(() => null));
     if (player.sound.source !== source) return;
     if (reply) {
-      const peaks = Uint8Array.from(atob(reply.peaks), (byte) => byte.charCodeAt(0)),
+      const peaks = decodeBytes(reply.peaks),
         times = Float64Array.from(peaks, (_, n) => n / reply.per_s);
       player.sound = { source, per_s: reply.per_s, peaks, times }; // a new one: the run may have come before the reply
     }

@@ -5,9 +5,14 @@ import { countTriggers, hasSignal, kindOf } from "./policy.js";
 export const DECISIONS = ["speak", "update"];
 const LINES = ["latency", "user", "done", "reference"]; // colours of named signals, in turn
 
-export function decodeFloats(packed) {
-  const bytes = Uint8Array.from(atob(packed), (letter) => letter.charCodeAt(0));
-  return new Float64Array(bytes.buffer);
+export const decodeFloats = (packed) => new Float64Array(decodeBytes(packed).buffer);
+
+// `Uint8Array.from` with a function takes ten times as long, a tenth of opening three hours.
+export function decodeBytes(packed) {
+  const text = atob(packed),
+    bytes = new Uint8Array(text.length);
+  for (let index = 0; index < bytes.length; index++) bytes[index] = text.charCodeAt(index);
+  return bytes;
 }
 
 // Gives each named signal its values, under a name of its own, its colour and the range of its row. A signal that

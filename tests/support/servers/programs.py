@@ -4,6 +4,7 @@
 from stdin and writes the process id. The program runs as ``python -m module options`` would; its output is in the log.
 """
 
+import atexit
 import faulthandler
 import gc
 import json
@@ -90,13 +91,15 @@ def _parent(environment: frozenset[tuple[str, str]]) -> "subprocess.Popen[str]":
 
     There is one per environment, because packages read environment variables on import.
     """
-    return subprocess.Popen(
+    parent = subprocess.Popen(
         [sys.executable, "-m", "tests.support.servers.programs"],
         env=dict(environment),
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
     )
+    atexit.register(parent.communicate)  # the end of its input ends it
+    return parent
 
 
 def _wait_for_start() -> dict[str, Any]:

@@ -198,6 +198,13 @@ class BatchContext:
         settings, own_split = self.settings_of(name), self.folder(name).resolve() / OWN_SPLIT
         return bool(settings.get("recorded")) or (bool(settings) and settings.get("split") == str(own_split))
 
+    def is_unfinished(self, name: str) -> bool:
+        """Return whether a start with the settings of a run would continue it; False for an invalid ``run.json``."""
+        with suppress(ValueError):
+            is_made_here = bool(self.settings_of(name).get("checkpoint")) and not self.is_recorded(name)
+            return is_made_here and not self.is_streaming(name) and not _is_scored(self.folder(name))
+        return False
+
     def newest_run(self) -> str | None:
         """Return the run to open: that of an active job, else the newest with scores, else the newest."""
         names, active = self.listed_runs(), [job.name for job in self.jobs.active_jobs()]

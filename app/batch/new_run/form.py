@@ -1,7 +1,7 @@
 """The form of a new run: layout and wiring, its entries as a ``WorkerConfig``, and filling by the shown run's settings.
 
-Choosing a run never changes the form; only the button *Use these settings* does. ``app.batch.tab`` wires the
-start, which shows the run.
+Choosing a run never changes the form; only its button *Use these settings*, or *Continue*, does. ``app.batch.tab``
+wires the start, which shows the run.
 """
 
 from collections.abc import Mapping
@@ -129,7 +129,8 @@ def show_rule(batches: BatchContext, checkpoint: str | None) -> Updates:
 def use_settings(batches: BatchContext, name: str | None, devices: str) -> Updates:
     """Fill the form with the settings of a run; the status lists settings in which a new run would differ.
 
-    The name does not change. ``devices`` change only if an entry of the list gives the devices of the run.
+    The name becomes that of a run that Start would continue, else it stays. ``devices`` change only if an entry of
+    the list gives the devices of the run.
     """
     try:
         settings = batches.settings_of(name)
@@ -151,8 +152,10 @@ def _fill(batches: BatchContext, name: str, settings: Mapping[str, Any], devices
     strategy = with_defaults(settings)["config"]["context_strategy"]
     work = make_work(batches, checkpoint, speak, update, live=live, strategy=strategy)
     differences = _describe_differences(split, work, settings, devices)
+    is_continued = batches.is_unfinished(name) and not differences
+    more = "; Start continues it" if is_continued else differences
     view = Updates(
-        status=status_line(f"The form has the settings of {name}{differences}.", is_problem=bool(differences)),
+        status=status_line(f"The form has the settings of {name}{more}.", is_problem=bool(differences)),
         checkpoint=checkpoint,
         speak=speak,
         update=update,
@@ -162,6 +165,7 @@ def _fill(batches: BatchContext, name: str, settings: Mapping[str, Any], devices
         problem=status_line(""),
     )
     named = next((key for key, known in batches.splits.items() if known is split), None)
+    view = Updates(view, name=name) if is_continued else view
     return view if named is None else Updates(view, split=named)
 
 

@@ -90,7 +90,8 @@ def show(batches: BatchContext, selection: Selection, *, problem: str = "", is_e
 def _actions(batches: BatchContext, name: str, job: Job | None) -> list[tuple[str, str]]:
     """Return the events of the buttons in the row of the shown run, and their labels."""
     is_active = job is not None and not job.is_over
-    actions = [("use", "Use these settings")] if draw_provenance(batches, name) else []
+    label = "Continue" if batches.is_unfinished(name) else "Use these settings"
+    actions = [("use", label)] if draw_provenance(batches, name) else []
     actions += [("cancel", "Cancel")] if is_active else []
     return actions + ([("score", "Score")] if not is_active and _is_recorded(batches, name) else [])
 

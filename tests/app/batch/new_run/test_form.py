@@ -15,13 +15,14 @@ from stepscope.app.batch.new_run.form import (
     make_work,
     use_settings,
 )
+from stepscope.app.batch.runs import handlers
 from stepscope.app.controls.widgets import Updates
 from stepscope.app.core.batch_context import FEATURES_FOLDER, BatchContext
 from stepscope.engine.model.files.bundled import BUNDLED_CHECKPOINTS
 from stepscope.eval.runs.batch import build_run_settings, parse_devices
 from stepscope.eval.runs.folder import RunFolder
 from tests.support.data.batches import copies, make_worker_config, write_split
-from tests.support.pages.batch_tab import make_batches, select
+from tests.support.pages.batch_tab import make_batches, select, wait_for
 
 
 @pytest.fixture
@@ -53,13 +54,31 @@ def used(batches: BatchContext) -> tuple[str, Updates]:
 
 def test_the_form_takes_the_settings_of_a_run_and_they_make_the_same_run_again(batches: BatchContext) -> None:
     said, form = used(batches)
-    assert said == "The form has the settings of a."
+    assert said == "The form has the settings of a; Start continues it."
     named = {"split": "other", "checkpoint": batches.work.checkpoint, "speak": 0.25, "update": 0.25}
     named |= {"strategy": "refresh", "devices": "cpu:2", "live": True}
     assert {name: getattr(form, name) for name in named} == named
-    view = new_run.start(batches, NewRunForm(**named, name=""), select(None))
-    assert view.shown.name == "a", "the same settings go on with the run that is there"
-    batches.jobs.cancel("a")
+    for name in (form.name, ""):
+        view = new_run.start(batches, NewRunForm(**named, name=name), select(None))
+        assert view.shown.name == "a", "the same settings go on with the run that is there"
+        batches.jobs.cancel("a")
+        wait_for(batches, "a", "cancelled")
+
+
+def test_the_button_of_an_unfinished_run_continues_it_and_that_of_a_finished_one_names_none(
+    batches: BatchContext,
+) -> None:
+    def label() -> str:
+        shown = json.loads(handlers.show(batches, select("a")).rows.value)
+        actions = next(run for run in shown["runs"] if run["name"] == "a")["actions"]
+        return str(dict(actions)["use"])
+
+    assert (label(), used(batches)[1].name) == ("Continue", "a")
+    (batches.runs / "a" / "metrics.json").write_text('{"num_videos": 1, "scores": {}, "intervals": {}, "errors": {}}')
+    assert label() == "Use these settings"
+    said, form = used(batches)
+    assert said == "The form has the settings of a."
+    assert "name" not in vars(form)
 
 
 def test_what_the_form_cannot_hold_is_said(batches: BatchContext) -> None:
@@ -68,7 +87,7 @@ def test_what_the_form_cannot_hold_is_said(batches: BatchContext) -> None:
     assert used(batches)[0].endswith("but a new run would have another max_seq_len (1024; now 4096).")
     change(batches, config={**config, "context_strategy": "sink-window"})
     said, form = used(batches)
-    assert (said, form.strategy) == ("The form has the settings of a.", "sink-window")
+    assert (said, form.strategy) == ("The form has the settings of a; Start continues it.", "sink-window")
     batches.splits.pop("other")
     said, form = used(batches)
     assert said.endswith("but not its split (other.json): add it under Another split.")

@@ -142,9 +142,20 @@ def search(moments: pd.DataFrame, query: str, *, marks: Marks | None = None) -> 
         raise ValueError(f"a search has at most {MAX_QUERY_CHARS} characters; got {len(query)}")
     found = pd.Series(data=True, index=moments.index)
     for excluded, field, sign, value, words in TERM.findall(query):
+        _check_term(field, sign, value, words)
         matches = _match(moments, field, sign, value.strip('"'), marks) if field else _contain(moments, words)
         found &= ~matches if excluded else matches
     return moments[found]
+
+
+def _check_term(field: str, sign: str, value: str, words: str) -> None:
+    """Raise ``ValueError`` for a term without a value or a word, and for an operator, which a search does not have."""
+    if field and value in ("", '"'):
+        raise ValueError(f"write a value after {field}{sign}")
+    if not field and not words.strip('"-'):
+        raise ValueError(f"write a word or a term such as failure:missed; got {words}")
+    if words in ("AND", "OR", "NOT"):
+        raise ValueError(f'{words} is read as a word: all terms must match, and - excludes; write "{words}" for it')
 
 
 def _contain(moments: pd.DataFrame, words: str) -> "pd.Series[bool]":

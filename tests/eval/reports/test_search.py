@@ -91,6 +91,7 @@ ROWS = table(
     ("query", "times"),
     [
         ("put -wheel", [2]),
+        ('put "AND"', []),
         ("failure:any", [2, 3, 5]),
         ("failure:missed cause:decoy", [2]),
         ("step:S1", [1]),
@@ -113,6 +114,11 @@ def test_all_terms_must_match(query: str, times: list[float]) -> None:
             "failure:nosuch",
             "failure has no value 'nosuch'; values are missed, redundant, .*, repeats itself, any, root, ",
         ),
+        ("wheel failure:", "^write a value after failure:$"),
+        ("time>", "^write a value after time>$"),
+        *((sign, f"^write a word or a term such as failure:missed; got {sign}$") for sign in ('"', '""', "-")),
+        ("failure:missed OR", "^OR is read as a word"),
+        ("mount AND NOT", "^AND is read as a word"),
     ],
 )
 def test_a_term_that_cannot_be_read_is_named(query: str, words: str) -> None:

@@ -31,7 +31,8 @@ def make_upload_panel(context: AppContext, view: PlayerComponents, ends: dict[st
     check = partial(uploads.check_upload, context)
     checking = {"accepted": accepted, "upload": upload, "problem": problem}
     wire(upload.upload, check, [view.window, upload], checking, **CHECK_QUEUE)
-    showing = wire(accepted.change, partial(uploads.show_upload, context), [view.window, accepted], view, **ends)
+    run_script(accepted.change, "clearTask", view.task, view.task)
+    showing = wire(accepted.change, partial(uploads.show_upload, context), accepted, view, **ends)
     run_script(showing.then, "focusTask")
     run_script(view.goal.submit, "focusTask")
     filled = {**vars(view), "reference": reference, "reference_panel": reference_panel, "problem": problem}

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from html import escape
 from pathlib import Path
 from typing import Any, Final
 
@@ -62,7 +63,8 @@ class CheckedFile:
 def check_upload(context: AppContext, window: Window, upload: str | None) -> Updates:
     """Check an upload. Until it is accepted, the open video stays open and its run continues.
 
-    A refusal is shown below the upload box, since a run uses the status line.
+    A refusal is shown below the upload box, since a run uses the status line, and as a warning: what is typed next
+    would be for the video that stays open.
     """
     try:
         if upload is None:
@@ -72,20 +74,16 @@ def check_upload(context: AppContext, window: Window, upload: str | None) -> Upd
     except (EngineError, ValueError) as error:
         before = window.clip
         kept = f" {before.name} stays open." if before is not None else ""
+        gr.Warning(escape(f"{as_sentence(error)}{kept}"))
         box = str(before.path) if before is not None and before.content_digest else None
         return Updates(upload=box, problem=views.status_line(f"{as_sentence(error)}{kept}", is_problem=True))
     return Updates(problem="", accepted=Accepted(clip=clip, video=video))
 
 
-def show_upload(context: AppContext, window: Window, accepted: Accepted) -> views.PlayerView:
-    """Show an accepted upload.
-
-    The task of the previous bundled video is cleared; a task that the user typed is kept.
-    """
-    clip, before = accepted.clip, window.clip
-    is_of_bundled = before is not None and before.sample is not None
-    task = {"goal": "", "steps": "", "user_turns": ""} if is_of_bundled else {}
-    view = views.PlayerView(clip=clip, video=accepted.video and str(accepted.video), **task)
+def show_upload(context: AppContext, accepted: Accepted) -> views.PlayerView:
+    """Show an accepted upload. The boxes of its task are the script's: they may be typed in meanwhile."""
+    clip = accepted.clip
+    view = views.PlayerView(clip=clip, video=accepted.video and str(accepted.video))
     converted = f" Shown as a converted copy, because {clip.copy_reason}." if clip.copy_reason else ""
     if clip.cut_s is not None:
         converted += f" The file is cut off at {clip.cut_s:.2f} s: only that part can be read."

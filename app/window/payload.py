@@ -35,7 +35,7 @@ from stepscope.engine.decisions.signals import SignalSpec
 from stepscope.engine.dialogue import STATES, initial_state
 from stepscope.engine.io.files import replace_surrogates, to_json
 from stepscope.engine.records import FrameOutput, Step, UpdateLegality, UserTurn, frame_at
-from stepscope.eval.data.samples import Sample, Turn
+from stepscope.eval.data.samples import Sample, Turn, build_task
 from stepscope.eval.metrics.dialogue_state import reference_states
 from stepscope.eval.metrics.failures import LATE_S
 from stepscope.eval.metrics.matched_video import JudgedTurn, JudgedVideo
@@ -116,11 +116,10 @@ def pack_run(
 
 def pack_nothing(clip: Clip | None) -> str:
     """Return a video without a run as JSON for the player; an empty string without a video."""
-    return (
-        to_json({"nothing": True, "name": clip.name, "split": clip.split, "place": url_params(clip)})
-        if clip is not None
-        else ""
-    )
+    if clip is None:
+        return ""
+    task = {} if clip.sample is None else asdict(write_task(build_task(clip.sample)))
+    return to_json({"nothing": True, "name": clip.name, "split": clip.split, "place": url_params(clip), "task": task})
 
 
 def _events(events: VideoEvents) -> list[Packed]:

@@ -18,7 +18,6 @@ from tests.support.pages.browser import (
     open_page,
     rows,
     run,
-    upload,
     wait_for_status,
 )
 
@@ -79,8 +78,11 @@ def test_a_bundled_video_runs_beside_its_reference_says_where_it_comes_from_and_
 
 def test_hostile_text_stays_text(page: Page, uploads: Uploads, tmp_path: Path) -> None:
     name = "<img src=x onerror=window.hacked=1> {{1+1}} ${1+1}.mp4"
-    upload(page, Path(shutil.copy(uploads.foreign, tmp_path / name)), "press Run")
-    page.fill("#goal textarea", HOSTILE)
+    page.set_input_files("#upload input[type=file]", shutil.copy(uploads.foreign, tmp_path / name))
+    page.fill("#goal textarea", HOSTILE)  # what is typed while the server looks at the file stays
+    wait_for_status(page, "press Run")
+    page.wait_for_function("!document.querySelector('#steps textarea').value")  # the steps of the video before
+    assert page.input_value("#goal textarea") == HOSTILE
     page.fill("#steps textarea", f"S1: {HOSTILE}")
     page.fill("#user_turns textarea", f"1: {HOSTILE}")
     assert run(page).startswith("Done: 4 frames")

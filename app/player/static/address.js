@@ -49,8 +49,8 @@ function videoOf(place) {
   return place.upload ?? place.video ?? null;
 }
 
-function runOf(place) {
-  return place.run ?? place.saved ?? null;
+function runOf({ run, saved, branch }) {
+  return [run ?? saved, branch].join(" ");
 }
 
 function readAddress() {
@@ -164,7 +164,7 @@ export function updateAddress(player, isNow = false) {
   if (url.href === location.href) return;
   const hadVideo = videoOf(before) !== null,
     isOtherVideo = hadVideo && videoOf(place) !== videoOf(before),
-    isOtherRun = whole !== null && runOf(before) === whole && runOf(place) !== whole,
+    isOtherRun = runOf(before) === whole && runOf(place) !== whole,
     isOtherTab = (hadVideo || before.tab) && place.tab !== before.tab,
     isOtherShown = before.shown && place.shown && place.shown !== before.shown;
   const isStep = isOtherVideo || isOtherRun || isOtherTab || isOtherShown || isChoice;
@@ -261,8 +261,10 @@ export function openLinkedMoment(player) {
   const link = readAddress(),
     time = parseTime(link.t ?? "");
   if (videoOf(link) !== player.data.video_id || !(time > 0)) return;
-  player.video.arriveAt(seek(player, time)); // the page may have no video element yet
-  reveal(player, time);
+  const within = seek(player, time);
+  player.video.arriveAt(within); // the page may have no video element yet
+  reveal(player, within);
+  if (time - within > 0.5) setStatus(player, "The time of the link is after the end of the video.");
 }
 
 export function isLinkAtStart(player) {
@@ -277,6 +279,7 @@ export function takeLinkedEvent(player) {
     time = parseTime(link.t ?? "") || 0;
   player.address.linkedEvent = null;
   const isThere = videoOf(link) === player.data.video_id && Math.abs(player.video.time - time) < 1;
+  if (isThere && !event) setStatus(player, "The event of the link is not one of this run.");
   return isThere && player.selectedTime === null && event ? { event, time } : null;
 }
 

@@ -311,6 +311,8 @@ export function mountCommands(player) {
   player.listen(document, "keydown", (event) => {
     const dialog = document.querySelector("dialog[open]");
     if (dialog && (dialog !== player.find("help") || event.key !== "?")) return;
+    const { sheet } = player.root.dataset;
+    if (event.key === "Escape" && sheet) return toggleSheet(player, sheet);
     if (event.ctrlKey || event.metaKey || event.altKey) return;
     const target = event.composedPath()[0];
     if (RESERVED_KEYS.some(([control, keys]) => target.matches?.(control) && (!keys || keys.includes(event.key))))

@@ -45,6 +45,13 @@ export function keepTask(...texts) {
   if (document.querySelector("#stop").disabled) keepInWindow("task", [taskPlace(), texts]);
 }
 
+// An upload does not get the task of the video before it, unless that was an upload, too. What is typed stays.
+export function clearTask(...texts) {
+  const { data, address } = findPlayer(),
+    task = taskPlace()[0] === null ? [] : Object.values((data ?? address.nothing)?.task ?? {});
+  return texts.map((text, at) => (text === task[at] ? "" : UNCHANGED));
+}
+
 // The first empty box of goal and steps has the focus, of a form that is open.
 export function focusTask() {
   const boxes = ["goal", "steps"].map((name) => document.querySelector(`#${name} textarea`));

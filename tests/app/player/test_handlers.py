@@ -5,6 +5,7 @@ import shutil
 import socket
 from dataclasses import replace
 from pathlib import Path
+from warnings import catch_warnings, simplefilter
 
 import pytest
 
@@ -27,10 +28,13 @@ HOSTILE = "<img src=x onerror=alert(1)> {{1+1}} ${1+1}"
 
 def upload(context: AppContext, path: Path) -> tuple[Clip | None, str]:
     """Upload a file to a page without a video; return the clip, None if it is refused, and what the page says."""
-    check = page_uploads.check_upload(context, Window(), str(path))
+    with catch_warnings(record=True) as warned:
+        simplefilter("always", UserWarning)  # without a page, Gradio's warnings are Python's
+        check = page_uploads.check_upload(context, Window(), str(path))
     if not isinstance(check.accepted, page_uploads.Accepted):
+        assert str(warned[-1].message) in check.problem.value
         return None, check.problem.value
-    view = page_uploads.show_upload(context, Window(), check.accepted)
+    view = page_uploads.show_upload(context, check.accepted)
     return view.clip, view.status.value
 
 

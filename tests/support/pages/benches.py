@@ -40,11 +40,11 @@ def make_page(context: AppContext, *, runs: Path, store: ReviewStore) -> gr.Bloc
     return build_page(context, batches, ReviewContext(store=store, splits={}))
 
 
-def open_upload(context: AppContext, path: Path, *, before: Clip | None = None) -> PlayerView:
+def open_upload(context: AppContext, path: Path) -> PlayerView:
     """Check an upload, which must be accepted, and return the resulting views."""
-    accepted = uploads.check_upload(context, Window(clip=before), str(path)).accepted
+    accepted = uploads.check_upload(context, Window(), str(path)).accepted
     assert isinstance(accepted, uploads.Accepted)
-    return uploads.show_upload(context, Window(clip=before), accepted)
+    return uploads.show_upload(context, accepted)
 
 
 def run_through(context: AppContext, clip: Clip | None, **changes: Any) -> LiveRun:

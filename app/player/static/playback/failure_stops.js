@@ -7,7 +7,7 @@ import { currentEvent } from "../events/opinions.js";
 import { drawReason, drawRootsChip } from "./reason.js";
 import { redrawPlayhead } from "../clock/playhead.js";
 import { goToFailure } from "./selection.js";
-import { canFail, isChosen, stopNoun } from "../state/stops.js";
+import { canFail, isChosen, stopNoun, stopText } from "../state/stops.js";
 
 function whyNoFailures(player) {
   const { has_reference, is_copied, isReferenceAlone } = player.data,
@@ -109,7 +109,8 @@ function stepFailure(player, by) {
       none = wanted.length
         ? `No ${stopNoun(player)} ${by > 0 ? "after" : "before"} ${place}.`
         : "No failure of the chosen kinds.";
-    return setStatus(player, none, true);
+    const here = player.data.stops[player.stopIndex ?? -1]; // a phone has its sentence only here
+    return setStatus(player, [none, here && stopText(player, here)].filter(Boolean).join(" "), true);
   }
   goToFailure(player, next.number);
 }

@@ -63,7 +63,6 @@ export function setReviewing(player, isOn) {
   player.isReviewing = isOn && player.settings.can_review;
   keepSetting(player, "reviewing", player.isReviewing ? "yes" : "no");
   if (player.isReviewing) openTab(player, "review");
-  if (player.isReviewing && !player.reviewer) player.find("who").focus();
   if (player.data) drawListPlace(player);
   redrawPlayhead(player);
   drawReview(player);

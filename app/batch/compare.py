@@ -69,7 +69,12 @@ def compare(
         if not name or not other or name == other:
             is_alone = not batches.comparable_runs(name or "")
             raise ValueError(NO_SECOND_RUN if is_alone else "Tick two runs in the list")
+        batches.need_common_split(name, other)
         finished = batches.list_finished(name, other)
+        if not finished:
+            lacking = [run for run in (name, other) if not batches.list_finished(run)]
+            whose = f"{lacking[0]} has" if lacking else f"{name} and {other} together have"
+            raise ValueError(f"{whose} no finished video to compare yet")
         found = batches.compare(name, other, encode=context.encode)
         a, b = (read_provenance(RunFolder(batches.folder(run))) for run in (name, other))
     except (ValueError, OSError) as error:
@@ -117,7 +122,7 @@ def compare_again(
     *chosen: Any,
     is_after_choice: bool = False,
 ) -> CompareView:
-    """Compare the chosen runs once they have finished other videos since, or after a choice if others are shown.
+    """Compare the chosen runs once they have a finished video, and at their end, or after a choice if others are shown.
 
     Of two comparisons at once, the older one may end last. ``chosen`` are the further arguments of ``compare``.
     """
@@ -126,7 +131,8 @@ def compare_again(
         return CompareView()
     if compared is None or compared[:2] == (name, other):
         finished = compared.finished if compared is not None else set()
-        if batches.is_streaming(name, other) or finished == batches.list_finished(name, other):
+        is_partial = compared is not None and batches.is_streaming(name, other)
+        if is_partial or finished == batches.list_finished(name, other):
             return CompareView()
     elif not is_after_choice:
         return CompareView()

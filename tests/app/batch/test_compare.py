@@ -3,7 +3,9 @@
 import json
 import math
 import re
+import shutil
 from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -129,6 +131,23 @@ def test_the_second_run_is_one_of_the_same_split_once_that_is_known(batches: Bat
     (batches.runs / "damaged" / "run.json").write_text("{", encoding="utf-8")
     assert set(batches.comparable_runs("a")) == {"b"}
     assert set(batches.comparable_runs("queued")) == {"a", "b", "c", "damaged"}
+
+
+@pytest.mark.slow
+def test_a_run_without_a_finished_video_is_named_until_it_has_one(
+    context: AppContext, finished: BatchContext, tmp_path: Path
+) -> None:
+    shutil.copytree(finished.runs, tmp_path, dirs_exist_ok=True)
+    records = [*(tmp_path / "silent").glob("*.record.json")]
+    kept = {path: path.read_bytes() for path in records}
+    for path in records:
+        path.unlink()
+    batches, chosen = replace(finished, runs=tmp_path), ("a", "silent", "only B", "missing_rate")
+    view = comparing.compare(context, batches, *chosen)
+    assert (view.compared, view.said) == (None, "silent has no finished video to compare yet.")
+    assert comparing.compare_again(context, batches, None, *chosen).said == gr.skip()
+    records[0].write_bytes(kept[records[0]])
+    assert comparing.compare_again(context, batches, None, *chosen).said.startswith("A is a, B is silent; 1 video.")
 
 
 @pytest.mark.slow

@@ -131,6 +131,8 @@ class Run:
     """Of a run that was read from a folder; see ``is_kept``."""
     branch: Branch | None = None
     """Of a *what if*; None for a plain run."""
+    has_other_steps: bool = False
+    """Whether the video has a reference, which its clip is without, since the steps differ."""
 
     @property
     def is_kept(self) -> bool:

@@ -67,7 +67,7 @@ def _with_run(
     elif sample is not None:
         status = f"{status.removesuffix(' Press Run.')} The run is scored by it."
     own = replace(run.clip, sample=None) if sample is None or not is_comparable else clip
-    run = replace(run, clip=own)
+    run = replace(run, clip=own, has_other_steps=sample is not None and not can_score(sample, run.task))
     context.recent.keep_run(run)
     shown = show_run(run, status, encode=context.encode, is_problem=is_problem, destination=FIRST_FROM_START)
     now = LiveRun.finished(run, recording=live.recording if live is not None else None)

@@ -21,7 +21,7 @@ from stepscope.app.formatting import as_sentence, format_rate
 from stepscope.app.player.branches import begin_branch, can_record
 from stepscope.app.player.commands import Against
 from stepscope.app.player.proposals import ask_for_steps, describe_proposal, needs_proposal
-from stepscope.app.player.views import PlayerView, show_run, show_running, show_status
+from stepscope.app.player.views import OTHER_STEPS, PlayerView, show_run, show_running, show_status
 from stepscope.app.review_store.store import read_review
 from stepscope.app.server.identity import signed_in, typed_name
 from stepscope.app.window.context import AppContext, ReviewContext
@@ -84,8 +84,7 @@ def stream_run(
             if live.is_cancelled:
                 return
         context.recent.keep_run(live.run)  # a reload while it streams starts it again
-        is_unscored = clip is not None and clip.sample is not None and live.run.clip.sample is None
-        yield from _stream_frames(context, live, live.run, is_unscored=is_unscored)
+        yield from _stream_frames(context, live, live.run)
     except (EngineError, ValueError) as error:
         problem = as_sentence(error)
         if live.run is None:
@@ -146,7 +145,7 @@ def _show_own_reasons(reviews: ReviewContext, run: Run, asked: Against, request:
     return replace(run, kept=replace(run.kept, shown=judged))
 
 
-def _stream_frames(context: AppContext, live: LiveRun, run: Run, *, is_unscored: bool) -> Generator[PlayerView]:
+def _stream_frames(context: AppContext, live: LiveRun, run: Run) -> Generator[PlayerView]:
     damages: list[str] = []
 
     def add_damage(warning: str) -> None:
@@ -182,8 +181,8 @@ def _stream_frames(context: AppContext, live: LiveRun, run: Run, *, is_unscored:
     messages = [done, *problems]
     if run.is_untrained and not any(map(is_decision, run.outputs)):
         messages.append(context.untrained_silence)
-    if is_unscored:
-        messages.append("No scores: the steps differ from those of the reference.")
+    if run.has_other_steps:
+        messages.append(OTHER_STEPS)
     is_new = bool(run.clip.content_digest) and run.branch is None  # a bundled one is at its failure already
     yield show_run(
         run,

@@ -78,6 +78,7 @@ class PlayerComponents:
 
 
 NO_REFERENCE: Final = "It has no reference to score against."
+OTHER_STEPS: Final = "No scores: the steps differ from those of the reference."
 COPIED: Final = (
     "It has no scores: its turns are a copy of the model's own. Correct them in Review, beside the video, "
     "and turn on “score by corrected”."
@@ -145,7 +146,8 @@ def show_run(
     pair = (other, beside) if other is not None else None
     landing = find_landing(destination, run, judged, events, other=pair)
     if judged is None and run.outputs and destination.at not in (None, "first from start"):
-        status += f" {COPIED if run.clip.sample is not None and run.clip.sample.is_copied else NO_REFERENCE}"
+        no_reference = OTHER_STEPS if run.has_other_steps else NO_REFERENCE
+        status += f" {COPIED if run.clip.sample is not None and run.clip.sample.is_copied else no_reference}"
     return PlayerView(
         status=status_line(status.strip(), is_problem=is_problem),
         progress="",

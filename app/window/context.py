@@ -170,9 +170,11 @@ class AppContext:
             lookahead=min(self.config.lookahead, FRAMES_PER_PASS),
             max_seq_len=min(self.config.max_seq_len, self.checkpoint.model.max_context),
         )
-        is_unscored = clip.sample is not None and not can_score(clip.sample, task)
+        sample = clip.sample
+        is_unscored = sample is not None and not can_score(sample, task)
         return Run(
             clip=replace(clip, sample=None) if is_unscored else clip,
+            has_other_steps=is_unscored and sample is not None and sample.has_reference,
             task=task,
             config=config,
             typed_task=typed_task,

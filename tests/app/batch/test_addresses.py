@@ -122,7 +122,7 @@ def test_the_address_of_a_kept_run_opens_it(context: AppContext, finished: Batch
     link = {"video": "boat", "run": made.digest, "speak": "0.3", "update": "0.5", "context": "refresh", "t": "1.2"}
     view = open_link(context, finished, link)
     assert json.loads(view.player)["run"] == made.digest
-    said = "It has no reference to score against."  # its task is not that of the reference
+    said = "No scores: the steps differ from those of the reference."
     assert follow(context, link, view) == {"video": "boat", "speak": 0.3, "time": 1.2, "status": said}
     again = follow(context, link, open_link(context, finished, link | {"run": "0" * 12}))
     assert again == {"video": "boat", "speak": 0.3, "status": "Waiting to start.", "waits": True}

@@ -92,7 +92,7 @@ function tabPlace({ address }, before) {
   if (shown) place.shown = shown;
   const query = inputValue("search") || (shown === before.shown && !address.isCompareShown && before.search),
     against = address.isCompareShown ? other : before.against;
-  if (query) place.search = query;
+  if (query && query.length <= 500) place.search = query; // the server refuses longer ones
   if (against) place.against = against;
   if (place.view === "Split") place.table = inputValue("split") || before.table;
   return place;

@@ -28,6 +28,7 @@ from stepscope.app.window.context import AppContext
 from stepscope.app.window.live_run import Cancellable
 from stepscope.engine.errors import EngineError
 from stepscope.engine.plurals import format_count
+from stepscope.eval.runs.folder import explain_missing
 
 ALL: Final = "all videos of the run"
 SHOWN: Final = "the videos of the search"
@@ -81,7 +82,7 @@ def describe_plan(context: AppContext, batches: BatchContext, chosen: PublishFor
 
 
 def _describe(plan: Plan, chosen: PublishForm) -> str:
-    runs = " and ".join(source.name for source in plan.sources)
+    runs = " and ".join(f"“{source.name}”" for source in plan.sources)
     moments = f"{format_count(len(plan.story.moments), 'moment')} in " if plan.story is not None else ""
     words = f"{moments}{format_count(plan.num_videos, 'video')} of {runs}"
     if chosen.target == AS_MARKDOWN:
@@ -103,7 +104,10 @@ def _megabytes(size: int) -> str:
 def publish(
     context: AppContext, batches: BatchContext, live: Cancellable, chosen: PublishForm
 ) -> Generator[widgets.Updates]:
-    """Write the player, or the story as Markdown; yield the progress, then the file or the folder."""
+    """Write the player, or the story as Markdown; yield the progress, then the file or the folder.
+
+    A refusal takes the place of the size, until the next choice or run.
+    """
     live.is_started = True
     try:
         plan = _plan(context, batches, chosen)
@@ -124,7 +128,7 @@ def publish(
                 said = f"Written: {folder}. See it with: python -m http.server -d {folder}"
                 yield widgets.Updates(show_ended(said), file=None)
     except (EngineError, ValueError, OSError) as error:
-        yield widgets.Updates(show_ended(_explain(error), is_problem=True), file=None)
+        yield widgets.Updates(show_ended(""), file=None, size=render_note(_explain(error), is_problem=True))
     finally:
         live.ended.set()
 
@@ -190,6 +194,8 @@ def _plan(context: AppContext, batches: BatchContext, chosen: PublishForm) -> Pl
         sources = (source if videos is None else source.choose(videos),)
     if not any(source.entries for source in sources):
         raise ValueError("no video is selected")
+    if not any(map(_has_outputs, sources)):
+        raise ValueError(f"“{sources[0].name}” has no finished video yet; wait for one, or continue the run")
     if chosen.target == AS_FOLDER:
         if not batches.takes_paths:
             raise ValueError("this page is served to other machines and writes no folders; choose a zip")
@@ -198,6 +204,10 @@ def _plan(context: AppContext, batches: BatchContext, chosen: PublishForm) -> Pl
         check_replaceable(Path(str(chosen.folder).strip()).expanduser().resolve())
     files: VideoFiles = "copy" if chosen.has_videos else "none"
     return Plan(sources=sources, story=story, files=files, size=estimate_bytes(sources, files))
+
+
+def _has_outputs(source: Source) -> bool:
+    return any(not explain_missing(entry, source.run.record(entry.video_id)) for entry in source.entries)
 
 
 def _open_run(context: AppContext, batches: BatchContext, name: str | None) -> Source:
@@ -276,7 +286,7 @@ def make_publish_panel(
         describe = partial(describe_plan, context, batches)
         widgets.wire(event, describe, form, size, script="addStory", **widgets.LATEST)
     target.change(lambda target: gr.Textbox(visible=target == AS_FOLDER), target, folder, **widgets.AT_ONCE)
-    write, view = partial(publish, context, batches), {**buttons._asdict(), "file": file}
+    write, view = partial(publish, context, batches), {**buttons._asdict(), "file": file, "size": size}
     options = {"cancelled": _CANCELLED, "script": "addStory", **_QUEUE}
     running, _ = wire_work(buttons, write, [gr.State(None), form], view, **options)
     widgets.save_after(running, file)

@@ -172,4 +172,4 @@ def test_failures_of_a_kind_are_found_in_all_videos_and_told_as_a_story(page: Pa
     for number, caption in enumerate(("It takes a decoy.", "Here, too."), start=1):
         page.get_by_role("textbox", name=f"Caption of moment {number}").fill(caption)
     page.get_by_role("button", name="publish…").click()
-    wait_for_status(page, "2 moments in 2 videos of bundled: about", status="#publish_size")
+    wait_for_status(page, "2 moments in 2 videos of “bundled”: about", status="#publish_size")

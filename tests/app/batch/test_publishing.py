@@ -50,7 +50,7 @@ def finish(context: AppContext, batches: BatchContext, **changes: Any) -> tuple[
 
 def test_the_size_is_said_before_and_the_zip_is_the_player(context: AppContext, finished: BatchContext) -> None:
     said = publishing.describe_plan(context, finished, choose())
-    assert "3 videos of a: about " in said
+    assert "3 videos of “a”: about " in said
     assert " MB." in said
     view, names, _ = finish(context, finished)
     assert "Saved: a-player.zip" in view.progress
@@ -62,7 +62,7 @@ def test_the_size_is_said_before_and_the_zip_is_the_player(context: AppContext, 
 def test_a_story_of_two_runs_is_a_player_or_markdown_with_pictures(context: AppContext, finished: BatchContext) -> None:
     video = finished.split_of(finished.settings_of("a")).entries[1].video_id  # type: ignore[union-attr]
     story = {"what": STORY, "story": tell(("silent", video), ("a", video), caption="<b>x</b>")}
-    assert "2 moments in 2 videos of silent and a" in publishing.describe_plan(context, finished, choose(**story))
+    assert "2 moments in 2 videos of “silent” and “a”" in publishing.describe_plan(context, finished, choose(**story))
     view, names, markdown = finish(context, finished, **story)
     assert "Saved: silent-story.zip" in view.progress
     assert {"silent-story/index.html", "silent-story/story/2.jpg"} <= set(names)
@@ -79,7 +79,7 @@ def test_a_folder_is_replaced_but_no_foreign_one(context: AppContext, finished: 
         assert f"Written: {out}" in view.progress
     assert (out / "index.html").is_file()
     (out / "mine.txt").touch()
-    assert "did not write" in finish(context, finished, target=AS_FOLDER, folder=str(out))[0].progress
+    assert "did not write" in finish(context, finished, target=AS_FOLDER, folder=str(out))[0].size
 
 
 def test_cancelling_writes_nothing(context: AppContext, finished: BatchContext, tmp_path: Path) -> None:
@@ -108,4 +108,13 @@ def test_what_cannot_be_published_is_one_sentence(
     chosen = choose(**changes)
     assert words in publishing.describe_plan(context, finished, chosen)
     (view,) = publishing.publish(context, finished, Cancellable(), chosen)
-    assert words in view.progress
+    assert (words in view.size, view.progress) == (True, "")
+
+
+def test_a_run_without_a_finished_video_is_refused_by_its_name_before_it_is_written(
+    context: AppContext, finished: BatchContext, tmp_path: Path
+) -> None:
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a" / "run.json").write_bytes((finished.runs / "a" / "run.json").read_bytes())
+    begun = replace(finished, runs=tmp_path)
+    assert "⚠ “a” has no finished video yet; wait for one" in publishing.describe_plan(context, begun, choose())

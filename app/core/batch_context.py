@@ -121,9 +121,13 @@ class BatchContext:
         return _read_own_split(own, own.stat().st_mtime_ns) if is_own else None
 
     def find_split(self, name: str | None) -> Split | None:
-        """Return the split of a run; None if the page lacks it, or ``run.json`` cannot be read."""
+        """Return the split of a run; None if the page lacks it, or ``run.json`` cannot be read.
+
+        A run that is queued, or has just begun, has no ``run.json`` yet.
+        """
+        job = self.jobs.find(name or "")
         with suppress(ValueError, OSError):
-            return self.split_of(self.settings_of(name))
+            return self.split_of(self.settings_of(name)) or (None if job is None else job.split)
         return None
 
     def find_sample(self, name: str, video_id: str) -> Sample | None:

@@ -80,8 +80,9 @@ function describe(player) {
     stop = isOwn && player.stopIndex !== null ? data?.stops?.[player.stopIndex] : null;
   const mistakes = data?.is_judged && isOwn ? countText(data.mistakes.length, "mistake") : "";
   if (live !== false || (!data && !player.address.nothing)) return NOTHING;
+  const unnamed = run && !isOwn && !known ? "…" : video && !run ? "uploads" : "its own split"; // until the server answers
   return {
-    split: [split || (video && !run ? "uploads" : "its own split"), ""],
+    split: [split || unnamed, ""],
     run: isOwn
       ? [`${letter}${ownRun}${beside ?? ""}`, ...(ownRun === "no run" ? [""] : [about, markOf(player, data)])]
       : [run || "no run", about, known ? markOf(player, known) : ""],

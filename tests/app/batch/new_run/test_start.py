@@ -14,6 +14,7 @@ from stepscope.app.batch.new_run.start import import_files
 from stepscope.app.batch.runs import handlers
 from stepscope.app.controls.run_inputs import RuleBoxes
 from stepscope.app.core.batch_context import FEATURES_FOLDER, BatchContext
+from stepscope.app.window.focus import name_split
 from tests.support.pages.batch_tab import (
     endless,
     make_batches,
@@ -50,6 +51,7 @@ def test_the_same_settings_go_on_with_the_run_that_is_there_and_others_reuse_the
 def test_a_run_under_way_cannot_be_started_twice(batches: BatchContext, monkeypatch: pytest.MonkeyPatch) -> None:
     go_on = endless(monkeypatch)
     start(batches)
+    assert name_split(batches, "a") == "split", "it has no folder yet"
     view = start(batches)
     assert view.problem.value == "⚠ a is already running or queued; wait for it or cancel it."
     view = start(batches, name="")  # which has no folder yet that could be recognised

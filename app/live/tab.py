@@ -21,6 +21,7 @@ from stepscope.app.controls.widgets import (
     MODULES,
     Updates,
     make_status_line,
+    run_script,
     wire,
 )
 from stepscope.app.core.batch_context import BatchContext
@@ -84,7 +85,7 @@ def make_live_tab(context: AppContext, batches: BatchContext, in_player: InPlaye
         "open": opening,
     }
     _wire_session(context, batches, windows, view, form)
-    _wire_inputs(context, form, warning)
+    _wire_inputs(context, form, warning, status)
     in_player.wire(opening.click, partial(handlers.open_recording, context, batches), window)
 
 
@@ -182,9 +183,10 @@ def show_kind(context: AppContext, form: SessionForm) -> Updates:
     )
 
 
-def _wire_inputs(context: AppContext, form: SessionForm, warning: Any) -> None:
+def _wire_inputs(context: AppContext, form: SessionForm, warning: Any, status: Any) -> None:
     task = {"goal": form.goal, "steps": form.steps}
     shown = {**task, "bundled": form.bundled, "upload": form.upload, "url": form.url, "warning": warning}
     changes = partial(gr.on, [form.kind.change, form.upload.change])
     wire(changes, partial(show_kind, context), form, shown, **LATEST)
+    run_script(form.kind.input, "clear", None, status)  # it is about the source before
     wire(form.bundled.select, partial(handlers.fill_task, context), form.bundled, task, **AT_ONCE)

@@ -19,8 +19,13 @@ from stepscope.engine.video.stills import encode_jpeg
 
 MAX_BYTES: Final = 4 * 2**20
 """Maximum length of a pushed picture in base64."""
-DISCONNECTED: Final = "disconnected"
-"""The problem of a camera that the browser has lost."""
+_CAMERA_PROBLEMS: Final = {
+    "disconnected": "the camera was disconnected; connect it, then press Start",
+    "NotAllowedError": "the browser does not let this page use a camera; allow it beside the address, then press Start",
+    "NotReadableError": "the camera cannot be read; close the program that uses it, then press Start",
+    "TypeError": "browsers let only pages of https, or of this machine, use a camera",
+}
+"""Sentences about the problems that the browser names."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -81,11 +86,8 @@ class LiveWindows:
             return None
         problem = request.get("problem")
         if isinstance(problem, str):
-            window.source.fail(
-                "the camera was disconnected; connect it, then press Start"
-                if problem == DISCONNECTED
-                else f"the browser has no camera for this page ({problem[:80]})"
-            )
+            no_camera = "the browser found no camera; connect one, then press Start"
+            window.source.fail(_CAMERA_PROBLEMS.get(problem, no_camera))
             return False
         image = decode_picture(request.get("picture"))
         if image is not None:

@@ -200,7 +200,9 @@ def test_a_camera_that_the_browser_refuses_is_one_sentence(context: AppContext, 
     window = queue(context, windows, WEBCAM).window
     assert windows.push({"key": window.key, "problem": "NotAllowedError"}) is False
     *_, last = handlers.stream_session(context, batches, window)
-    assert text_of(last) == "⚠ webcam: the browser has no camera for this page (NotAllowedError)."
+    assert text_of(last) == (
+        "⚠ webcam: the browser does not let this page use a camera; allow it beside the address, then press Start."
+    )
 
 
 @pytest.mark.parametrize("data", [None, base64.b64encode(b"GIF89a").decode(), "A" * 5_000_000])

@@ -46,6 +46,7 @@ def choose_webcam(page: Page) -> None:
     boxes = [page.locator(f"#live_{name} :is(textarea, input)") for name in ("goal", "steps")]
     task = [box.input_value() for box in boxes]
     page.get_by_role("radio", name="Webcam").check()
+    expect(page.locator("#live_status"), "it was about the source before").to_have_text("")
     for box, text in zip(boxes, task, strict=True):
         expect(box).to_have_value("")  # it was that of the bundled video
         box.fill(text)

@@ -123,6 +123,10 @@ def test_the_first_failure_is_shown_without_a_click_and_the_tour_has_five_stops(
     sheet.click()
     expect(page.locator(".ss-now")).to_be_visible()
     sheet.click()
+    expect(page.locator(".ss-now")).to_be_hidden()
+    sheet.click()
+    page.keyboard.press("Escape")
+    expect(page.locator(".ss-now")).to_be_hidden()
     page.locator(".ss-lanes").evaluate("(lanes) => lanes.scrollIntoView()")
     page.wait_for_function("document.querySelector('#video').getBoundingClientRect().top === 0")  # it is pinned
 

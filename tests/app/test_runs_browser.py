@@ -115,6 +115,13 @@ def test_back_after_the_next_mistake_shows_the_moment_before(page: Page) -> None
         wait_for(page, f"seen.time.toFixed(1) === '{time_s}' && location.search.includes('t={time_s}')")
     page.keyboard.press("ArrowLeft")
     wait_for(page, "document.querySelector('.focus [data-part=moment]').textContent === '0:17.5'")
+    page.keyboard.press("%")
+    page.locator(".ss-what_if").get_by_role("button", name="no update").click()
+    page.click(".ss-branch-run")
+    wait_for(page, "location.search.includes('branch=')")
+    wait_for_status(page, "^Done")
+    page.go_back()
+    wait_for(page, "seen?.runThresholds && location.search.includes('t=17.5') && !location.search.includes('branch=')")
 
 
 def test_what_a_link_has_wrong_is_said_and_the_rest_is_shown(page: Page, address: str) -> None:
@@ -122,8 +129,9 @@ def test_what_a_link_has_wrong_is_said_and_the_rest_is_shown(page: Page, address
     wait_for(page, "seen?.video === 'robot-hard'")
     wait_for_status(page, "^⚠ The link opens without its time: a time is written as seconds.*; got 'abc'")
     expect(page.get_by_text("The link names no tab of this page: nonsense; tabs are player,")).to_be_visible()
-    page.goto(f"{address}/?tab=batch&view=nonsense")
+    page.goto(f"{address}/?video=robot-hard&t=9999&tab=batch&view=nonsense")
     expect(page.get_by_text("The link names no view of this page: nonsense; views are Scores,")).to_be_visible()
+    expect(page.locator("#player .ss-said")).to_have_text("The time of the link is after the end of the video.")
 
 
 def test_a_run_that_is_opened_is_not_compared_with_the_one_before(page: Page, address: str) -> None:

@@ -100,7 +100,7 @@ function drawCharts(pick) {
 
 export function showTable(main, run) {
   const columns = listColumns(run),
-    sorted = { column: null, sign: 1 },
+    sorted = { column: columns.find(({ label }) => label === "Failures"), sign: -1 }, // as in Batch
     scored = countText(run.num_scored, "video");
   const sortBy = (column, sign) => {
     Object.assign(sorted, { column, sign });
@@ -122,7 +122,7 @@ export function showTable(main, run) {
   function draw() {
     const isNamed = (row) => row.id.toLowerCase().includes(filter.value.trim().toLowerCase()),
       rows = run.videos.filter(isNamed);
-    if (sorted.column) rows.sort(compare(sorted.column, sorted.sign));
+    rows.sort(compare(sorted.column, sorted.sign));
     count.textContent = `${rows.length} of ${countText(run.videos.length, "video")}`;
     const drawRow = (row) => columns.map((column, number) => drawCell(row, column, number));
     body.replaceChildren(...rows.map((row) => createNode("tr", "", drawRow(row))));

@@ -133,7 +133,9 @@ def explain_run(
         if handle.is_cancelled:
             yield show_ended(CANCELLED)
             return
-        ended = Updates(show_ended(""), progress=render("effects", found=read_diagnosis(folder, plan), failed=failed))
+        found, video_id = read_diagnosis(folder, plan), run.clip.video_id if form.scope == VIDEO else ""
+        table = render("effects", found=found, failed=failed, video_id=video_id)
+        ended = Updates(show_ended(""), progress=table)
         yield Updates(ended, **_show_again(context, batches, window, run, name=name))
     except (EngineError, ValueError, OSError) as error:
         yield show_ended(_name_run(error, batches, window), is_problem=True)

@@ -29,7 +29,7 @@ _VERBS: Final = {
 _PLACEBO: Final = " (placebo)"
 _CONDITIONS: Final = {
     "a context that is never cut": "the context were never cut",
-    "ids in listing order": "the steps were numbered in the order of their list",
+    "ids in listing order": "the prompt numbered the steps in the order in which it lists them",
     "steps in the order done": "the steps were listed in the order done",
     "other words for the goal": "the goal had other words",
     "another system prompt": "the prompt had another first line",
@@ -42,7 +42,8 @@ _CONDITIONS: Final = {
 _NOT_EXPLAINED: Final = "Not explained yet: experiments can find out why."
 BLIND: Final = "Blind: the reason is shown after your verdict on the first mistake, too."
 _NO_PROOF: Final = (
-    "It does not prove what the model saw: recency, the picture difference and random weights rank pictures alike."
+    "It does not prove what the model saw: recency, the picture difference and random weights may rank the pictures "
+    "the same way, without any understanding."
 )
 
 
@@ -116,14 +117,16 @@ def _pack_root(
     root = video.roots[number]
     is_hidden = not any(found.root == number and not found.is_consequence for found in video.failures)
     earlier = "" if number == 0 else "the earlier first mistake" if number == 1 else "the earlier first mistakes"
-    own = _describe_root(root, earlier, is_hidden=is_hidden)
     output = None if is_hidden else next((one for one in run.outputs if one.frame_index == root.frame), None)
     assert run.reference is not None
     turn = _describe_correction(root, run.reference, output, names)
+    own = _describe_root(root, earlier, turn if is_hidden else "")
     beside = f", with {earlier} corrected too" if earlier else ""
     vanish = "this failure" if root.num_consequences == 1 else f"{root.num_consequences} later failures"
-    at = format_clock(root.time_s, digits=1)
-    sentence = f"Follows from {at}: had it {turn} there{beside}, {vanish} would vanish."
+    at, end = format_clock(root.time_s, digits=1), f"{vanish} would vanish."
+    sentence = f"Follows from {at}: had it {turn} there{beside}, {end}"
+    if is_hidden:
+        sentence = f"Once {earlier} {_are(earlier)} corrected, it goes wrong at {at}: had it {turn} there too, {end}"
     return {
         "frame": root.frame,
         "cause": root.cause,
@@ -133,16 +136,21 @@ def _pack_root(
     }
 
 
-def _describe_root(root: Root, earlier: str, *, is_hidden: bool) -> str:
-    """Return what follows from a root; a hidden one has no failure in the run as it is."""
+def _describe_root(root: Root, earlier: str, hidden_turn: str) -> str:
+    """Return what follows from a root; a hidden one, which should have a turn, has no failure in the run as it is."""
     corrected = (
-        "it is corrected too" if is_hidden else f"it and {earlier} are corrected" if earlier else "it is corrected"
+        "it is corrected too" if hidden_turn else f"it and {earlier} are corrected" if earlier else "it is corrected"
     )
     vanish = format_count(root.num_consequences, "later failure vanishes", "later failures vanish")
-    number = f"once {corrected}, {vanish}" if root.num_consequences else "no later failure follows from it"
-    if is_hidden:
-        return f"Hidden: it fails only once {earlier} {'are' if earlier.endswith('s') else 'is'} corrected; {number}."
-    return f"{number[0].upper()}{number[1:]}."
+    number = f"Once {corrected}, {vanish}." if root.num_consequences else "No later failure follows from it."
+    if hidden_turn:
+        fails = f"Hidden: it fails only once {earlier} {_are(earlier)} corrected ({', '.join(root.kinds)})"
+        return f"{fails}: here it should then have {hidden_turn}. {number}"
+    return number
+
+
+def _are(noun: str) -> str:
+    return "are" if noun.endswith("s") else "is"
 
 
 def _describe_correction(root: Root, sample: Sample, output: FrameOutput | None, names: Mapping[str, str]) -> str:
@@ -188,7 +196,8 @@ def _describe_class(root: Root, video: DiagnosedVideo, diagnosis: RunDiagnosis) 
         return "It would be right if all earlier turns were those of the reference."
     if root.cause == "unexplained":
         tried = [one for one in diagnosis.experiments if not one.is_placebo and one.name in video.results]
-        return f"No change that was tried explains it ({len(tried)} tried)." if tried else "No change was tried here."
+        number = format_count(len(tried), "change was", "changes were")
+        return f"Why is not known: {number} tried, none prevents it reliably." if tried else "No change was tried here."
     fixes = (one for one in diagnosis.experiments if one.name in root.fixed_by and one.kind == root.cause)
     effect = next(fixes, None)
     if effect is None:
@@ -204,9 +213,9 @@ def _describe_class(root: Root, video: DiagnosedVideo, diagnosis: RunDiagnosis) 
     for one in diagnosis.experiments:
         if one.is_placebo and one.kind == effect.kind and one.name in video.results:
             is_weak = f"{one.name}{_PLACEBO}" in root.fixed_by
-            start, verb = (" This is weak evidence: with", "is right too") if is_weak else (" With", "stays wrong")
-            sentence += f"{start} the placebo, {one.name}, it {verb}; "
-            sentence += f"that corrects {one.fixed} and breaks {one.broken}."
+            verb, end = ("corrects it too", ", so this is weak evidence") if is_weak else ("leaves it wrong", "")
+            counts = f"({one.fixed} corrected, {one.broken} broken in all)"
+            sentence += f" A control that should change nothing, {one.name}, {verb} {counts}{end}."
     return sentence
 
 
@@ -222,7 +231,8 @@ def _describe_seeds(root: Root) -> str:
 def _pack_decision(evidence: Evidence, names: Mapping[str, str]) -> Packed:
     fewest = evidence.fewest_last_frames
     kept = "the last picture keeps" if fewest == 1 else f"the last {fewest} pictures keep"
-    kept = f"{kept} the decision" if fewest else "the decision needs no picture"
+    kept = f"{kept} the decision" if fewest else "the decision stays the same without any picture"
+    most = max((abs(frame.log_odds or 0.0) for frame in evidence.frames), default=0.0)
     return {
         "frame": evidence.frame_index,
         "frames": [frame.frame_index for frame in evidence.frames],
@@ -235,7 +245,8 @@ def _pack_decision(evidence: Evidence, names: Mapping[str, str]) -> Packed:
         **_pack_patches(evidence),
         "texts": [[one.change, one.text, *_round((one.log_odds, one.random_log_odds))] for one in evidence.texts],
         "fewest": fewest,
-        "words": f"Evidence for {_describe_decision(evidence, names)}: log-odds {evidence.log_odds:+.1f}; {kept}.",
+        "words": f"Evidence for {_describe_decision(evidence, names)}: log-odds {evidence.log_odds:+.1f}, of which "
+        f"one picture holds at most {most:.2g}; {kept}.",
         "no_proof": _NO_PROOF,
     }
 

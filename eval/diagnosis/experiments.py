@@ -74,6 +74,8 @@ class Experiment:
     is_placebo: bool = False
     cost: float = 2.0
     """Estimated cost in runs of a video in which something changes, as measured on the bundled model."""
+    steps: tuple[str, ...] = ()
+    """Ids or names of the steps that the user's own change names."""
 
 
 def list_experiments(own: Sequence[Experiment] = ()) -> tuple[Experiment, ...]:
@@ -108,18 +110,20 @@ def list_experiments(own: Sequence[Experiment] = ()) -> tuple[Experiment, ...]:
 
 
 def choose_affordable(
-    experiments: Sequence[Experiment], costs: Mapping[str, float], *, budget: float
+    experiments: Sequence[Experiment], costs: Mapping[str, float], *, budget: float, base_cost: float = 0.0
 ) -> tuple[Experiment, ...]:
     """Return the experiments of the kinds that fit a budget in runs, the user's own first, then the cheapest.
 
-    ``costs`` are by name. A kind is run with its placebo or not at all. Raises ``ValueError`` if the user's own do not
-    fit.
+    ``costs`` are by name, ``base_cost`` is what all of them need. A kind is run with its placebo or not at all. Raises
+    ``ValueError`` if the user's own do not fit.
     """
     by_kind = {
         kind: sum(costs[experiment.name] for experiment in experiments if experiment.kind == kind) for kind in KINDS
     }
-    if by_kind["own"] > budget:
-        raise ValueError(f"the experiments of the file cost about {by_kind['own']:.1f} runs; allow a higher cost")
+    if by_kind["own"] + base_cost > budget + NOTHING:
+        enough = math.ceil(10 * (by_kind["own"] + base_cost) - NOTHING) / 10
+        raise ValueError(f"your own experiments cost about {enough:.1f} runs in all; allow at least that cost")
+    budget -= base_cost
     chosen = set[Kind]()
     for kind in sorted(by_kind, key=lambda kind: (kind != "own", by_kind[kind])):
         if by_kind[kind] <= budget:
@@ -154,7 +158,8 @@ def _make_experiments(content: Any, *, name: str) -> tuple[Experiment, ...]:
         if not isinstance(change, dict) or not change:
             raise ValueError(f"{place} must map goal, steps or settings to values; got {short_repr(change)}")
         _check_change(place, change)
-        found.append(Experiment(name=str(title), kind="own", vary=partial(_change, change)))
+        steps = tuple(change.get("steps", ()))
+        found.append(Experiment(name=str(title), kind="own", vary=partial(_change, change), steps=steps))
         mixed = {key: _mix_value(change[key]) for key in ("goal", "steps", "system_prompt") if key in change}
         if mixed:
             placebo = partial(_change, {**change, **mixed})

@@ -19,7 +19,7 @@ from stepscope.engine.io.json_records import read_record
 from stepscope.engine.model.checkpoint import Checkpoint
 from stepscope.eval.data.samples import Sample
 from stepscope.eval.diagnosis.classes import Diagnosis, classify
-from stepscope.eval.diagnosis.plan import Plan
+from stepscope.eval.diagnosis.plan import LISTED, Plan
 from stepscope.eval.diagnosis.recordings import diagnose_sample
 from stepscope.eval.diagnosis.videos import VideoDiagnosis, count_differing
 from stepscope.eval.matching.turns import import_encoder
@@ -55,8 +55,9 @@ def find_stale(run: Path, plan: Plan) -> str:
         return ""
     plain = json.loads(json.dumps(dict(plan.settings)))
     changed = [name for name in plain if found.settings.get(name) != plain[name]]
-    if set(changed) <= {"experiments", "own"}:
-        return "fewer experiments" if changed else ""
+    if set(changed) <= {"experiments", "own"}:  # the user's own are added to the results that are there
+        lacking = {*plain["experiments"]} & LISTED - {*found.settings.get("experiments", ())}
+        return "fewer experiments" if lacking else ""
     return describe_changes(changed, found.settings, plain)
 
 
@@ -75,15 +76,17 @@ def diagnose_run(
     with lock_folder(run):
         earlier = None if find_stale(run, plan) else _read(run)
         videos = [] if earlier is None else earlier.videos
-        kept = {video.video_id: video for video in videos if _is_current(video, folder, plan)}
-        for video_id in samples.keys() & kept.keys():
+        kept = {video.video_id: _drop_own(video, plan) for video in videos if _is_current(video, folder, plan)}
+        pending = [sample for sample in plan.samples if sample in plan.pending or sample.video_id not in kept]
+        for video_id in samples.keys() - {sample.video_id for sample in pending}:
             yield kept[video_id]
-        pending = [sample for video_id, sample in samples.items() if video_id not in kept]
         with closing(_diagnose(plan, pending, devices, checkpoint)) as events:
             for event in events:
                 if isinstance(event, VideoResult):
-                    video = _finish(event, folder, samples[event.record.video_id])
-                    kept[video.video_id] = video
+                    sample = samples[event.record.video_id]
+                    video = _finish(event, folder, sample, plan, kept.get(sample.video_id))
+                    if not video.error or sample.video_id not in kept:
+                        kept[video.video_id] = video
                     _write(run, plan, list(kept.values()))
                     yield video
                 else:
@@ -110,13 +113,27 @@ def _diagnose(
         yield from (event for event in events if isinstance(event, VideoResult))
 
 
-def _finish(result: VideoResult, folder: RunFolder, sample: Sample) -> VideoDiagnosis:
-    """Return the diagnosis of a video, compared with the outputs in the run folder."""
+def _drop_own(video: VideoDiagnosis, plan: Plan) -> VideoDiagnosis:
+    """Return a video without the results of own experiments that are not those of a plan."""
+    if video.own == plan.settings["own"]:
+        return video
+    results = {name: result for name, result in video.results.items() if name in LISTED}
+    problems = {name: text for name, text in video.problems.items() if name in LISTED}
+    return replace(video, own="", results=results, problems=problems)
+
+
+def _finish(
+    result: VideoResult, folder: RunFolder, sample: Sample, plan: Plan, earlier: VideoDiagnosis | None
+) -> VideoDiagnosis:
+    """Return the diagnosis of a video, with its earlier results and compared with the outputs in the run folder."""
     found = result.diagnosis
     if not isinstance(found, VideoDiagnosis):
         return VideoDiagnosis(video_id=sample.video_id, source=result.record.source, error=result.record.error)
     return replace(
         found,
+        own=plan.settings["own"],
+        results={**(earlier.results if earlier else {}), **found.results},
+        problems={**(earlier.problems if earlier else {}), **found.problems},
         outputs_digest=digest_outputs(folder, sample.video_id),
         num_differing=count_differing(folder.outputs(sample), result.outputs),
     )
@@ -133,7 +150,7 @@ def _is_current(video: VideoDiagnosis, folder: RunFolder, plan: Plan) -> bool:
 def read_diagnosis(run: Path, plan: Plan) -> Diagnosis:
     """Return the diagnosis in a run folder, with the experiments of a plan. Raises ``ValueError`` if it is invalid."""
     found = _read(run)
-    return classify([] if found is None else found.videos, plan.work.experiments)
+    return classify([] if found is None else found.videos, plan.experiments)
 
 
 def _read(run: Path) -> _DiagnosisFile | None:
@@ -147,7 +164,7 @@ def _read(run: Path) -> _DiagnosisFile | None:
 
 def _write(run: Path, plan: Plan, videos: Sequence[VideoDiagnosis]) -> Diagnosis:
     """Write ``diagnosis.json``: the videos in the order of their ids, and what follows from them."""
-    found = classify(sorted(videos, key=lambda video: video.video_id), plan.work.experiments)
+    found = classify(sorted(videos, key=lambda video: video.video_id), plan.experiments)
     content = {
         "settings": plan.settings,
         "num_failures": found.num_failures,

@@ -16,13 +16,15 @@ from stepscope.eval.reports.scoring import read_run_scoring
 from stepscope.eval.runs.batch import build_run_settings
 from stepscope.eval.runs.folder import RunFolder, explain_unscored, is_outcome_of, read_stream_config
 from stepscope.eval.runs.output_folder import describe_changes, find_changed_settings, with_defaults
-from stepscope.eval.runs.roots import DIAGNOSIS_FILE, read_diagnosis_settings
+from stepscope.eval.runs.roots import DIAGNOSIS_FILE, RunDiagnosis, read_run_diagnosis
 from stepscope.eval.runs.worker_messages import WorkerConfig, WorkerSpec
 
 CHAIN_COST: Final = {"answer": 2.0}
 """Estimated cost of the chain in runs by the source of the decisions; 0.6 for others."""
 GOLD_COST: Final = 0.7
 _MODEL: Final = ("model_digest", "heads_digest")
+LISTED: Final = frozenset(experiment.name for experiment in list_experiments())
+"""Names of all experiments but the user's own."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,24 +37,34 @@ class Plan:
     samples: tuple[Sample, ...]
     left_out: Mapping[str, float]
     """Experiments over the budget, with their costs."""
+    experiments: tuple[Experiment, ...]
+    """All whose results the diagnosis will have, of which ``work`` has those that are left to run."""
+    pending: tuple[Sample, ...]
+    """Those of ``samples`` that are left to explain."""
     base_cost: float
     """Of the run again, the chain and the gold pass."""
     experiment_cost: float
+    """Of the experiments of ``work``."""
+    whole_cost: float
+    """With all experiments."""
     errors: Mapping[str, str]
     """Videos that have no diagnosis, with the reasons."""
 
     def describe_cost(self) -> str:
-        """Return the estimated cost in words."""
+        """Return the estimated cost in words, after the number of videos."""
+        if not self.pending:
+            return "explained already: nothing is left to run"
+        some = f"{len(self.pending)} of them left to explain, " if len(self.pending) < len(self.samples) else ""
+        cost, each = self.base_cost + self.experiment_cost, "it" if len(self.samples) == 1 else "each"
         return (
-            f"about {self.base_cost + self.experiment_cost:.1f} runs: the run again, its chain of corrections and its "
-            f"gold pass {self.base_cost:.1f}, experiments {self.experiment_cost:.1f}"
+            f"{some}about {cost:.1f} runs of {each}: the run again, its chain of corrections and its gold pass "
+            f"{self.base_cost:.1f}, experiments {self.experiment_cost:.1f}"
         )
 
     def describe_left_out(self, limit: str) -> str:
         """Return the experiments over the budget with their costs, then the ``limit`` with which none is over it."""
         names = ", ".join(f"{name} ({cost:.1f})" for name, cost in self.left_out.items())
-        total = math.ceil(self.base_cost + self.experiment_cost + sum(self.left_out.values()))
-        return f"{names}; {limit} {total} runs all" if names else ""
+        return f"{names}; {limit} {math.ceil(self.whole_cost)} runs all" if names else ""
 
 
 def make_plan(
@@ -78,6 +90,7 @@ def make_plan(
     config = worker_config.config
     samples, errors = _select(folder, split, video_id)
     experiments = list_experiments(own)
+    _check_steps(own, split)
     costs = _estimate(folder, samples, experiments, config)
     base_cost = round(1 + CHAIN_COST.get(config.policy.source, 0.6) + GOLD_COST, 3)
     if not base_cost <= budget:  # also for nan
@@ -88,19 +101,29 @@ def make_plan(
         "config": with_defaults(settings)["config"],
         **asdict(scoring),
     }
-    chosen = choose_affordable(experiments, costs, budget=budget - base_cost)
-    chosen = _keep_known(run, identity, experiments, chosen, own_digest, is_one=bool(video_id))
+    chosen = choose_affordable(experiments, costs, budget=budget, base_cost=base_cost)
+    known = _read_known(run, identity)
+    if known is not None:
+        chosen = _keep_known(run, known, experiments, chosen, own_digest, is_one=bool(video_id))
+    current = _list_current(folder, known, samples, chosen)
+    pending = tuple(sample for sample in samples if current.get(sample.video_id) != own_digest)
+    # results that are there stay: then the user's own experiments alone are run, on the chain and the gold pass again
+    adds_own = all(sample.video_id in current for sample in pending)
+    left = tuple(experiment for experiment in chosen if experiment.kind == "own" or not adds_own)
     return Plan(
         work=DiagnosisConfig(
             **{field.name: getattr(worker_config, field.name) for field in fields(worker_config)},
-            experiments=chosen,
+            experiments=left,
             scoring=scoring,
         ),
         settings={**identity, "experiments": [experiment.name for experiment in chosen], "own": own_digest},
         samples=samples,
+        experiments=chosen,
+        pending=pending,
         left_out={experiment.name: costs[experiment.name] for experiment in experiments if experiment not in chosen},
         base_cost=base_cost,
-        experiment_cost=sum(costs[experiment.name] for experiment in chosen),
+        experiment_cost=sum(costs[experiment.name] for experiment in left),
+        whole_cost=base_cost + sum(costs.values()),
         errors=errors,
     )
 
@@ -133,9 +156,24 @@ def find_model(run: Path, split: Split, given: WorkerConfig | None) -> tuple[Wor
     return work, settings
 
 
+def _check_steps(own: Sequence[Experiment], split: Split) -> None:
+    """Raise ``ValueError`` for a step that no video has."""
+    known = {name for sample in split.samples for step in sample.steps for name in (step.id, step.name)}
+    for experiment in own:
+        if unknown := [step for step in experiment.steps if step not in known]:
+            raise ValueError(f"{experiment.name}.steps: there is no step {unknown[0]}; use its id or its name")
+
+
+def _read_known(run: Path, identity: Mapping[str, Any]) -> RunDiagnosis | None:
+    """Return the diagnosis that is there; None without one, or if it is of another model or of other settings."""
+    found, plain = read_run_diagnosis(run), json.loads(json.dumps(dict(identity)))
+    is_same = found is not None and all(found.settings.get(name) == value for name, value in plain.items())
+    return found if is_same else None
+
+
 def _keep_known(
     run: Path,
-    identity: Mapping[str, Any],
+    found: RunDiagnosis,
     experiments: Sequence[Experiment],
     chosen: tuple[Experiment, ...],
     own_digest: str,
@@ -144,24 +182,32 @@ def _keep_known(
 ) -> tuple[Experiment, ...]:
     """Return the experiments of the diagnosis that is there, if they are more than the chosen ones, or for one video.
 
-    Raises ``ValueError`` if the chosen ones would drop some of its results.
+    The user's own are added to them. Raises ``ValueError`` if the chosen ones would drop some of its results.
     """
-    found = read_diagnosis_settings(run)
-    plain = json.loads(json.dumps(dict(identity)))
-    if found is None or any(found.get(name) != value for name, value in plain.items()):
-        return chosen
-    known, names = set(found.get("experiments", ())), {experiment.name for experiment in chosen}
     remedy = f"delete {run / DIAGNOSIS_FILE} to begin again"
-    if found.get("own") != own_digest and (found.get("own") or is_one):
-        if not found.get("own"):
-            raise ValueError(f"the diagnosis in {run} has no experiments of a file; explain all videos with them")
+    if found.settings.get("own") and not own_digest:
         raise ValueError(f"the diagnosis in {run} has other experiments of a file; give these, or {remedy}")
-    if found.get("own") == own_digest and (is_one or names <= known):
-        return tuple(experiment for experiment in experiments if experiment.name in known)
+    known, names = ({*found.settings.get("experiments", ())} & LISTED), {one.name for one in chosen} & LISTED
+    if is_one or names <= known:
+        return tuple(one for one in experiments if one.name in known or one.kind == "own")
     if not known <= names:
         dropped = ", ".join(sorted(known - names))
         raise ValueError(f"the diagnosis in {run} would lose {dropped}; allow a higher cost, or {remedy}")
     return chosen
+
+
+def _list_current(
+    folder: RunFolder, known: RunDiagnosis | None, samples: Sequence[Sample], chosen: Sequence[Experiment]
+) -> dict[str, str]:
+    """Return the videos whose results are those of the chosen experiments, each with the digest of its own ones."""
+    if known is None or ({one.name for one in chosen} & LISTED) - {*known.settings.get("experiments", ())}:
+        return {}
+    found = ((sample, known.find(sample.video_id)) for sample in samples)
+    return {
+        sample.video_id: video.own
+        for sample, video in found
+        if video is not None and is_outcome_of(video, sample) and not video.explain_changed(folder)
+    }
 
 
 def _select(folder: RunFolder, split: Split, video_id: str) -> tuple[tuple[Sample, ...], dict[str, str]]:

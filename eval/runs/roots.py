@@ -60,6 +60,8 @@ class TracedVideo(Outcome):
 
     outputs_digest: str = ""
     """Of the outputs in the run folder that it explains; empty for a recording."""
+    own: str = ""
+    """Digest of the user's own experiments among its results; empty without any."""
     roots: tuple[Root, ...] = ()
     failures: tuple[TracedFailure, ...] = ()
     stale: str = ""
@@ -135,12 +137,6 @@ class RunDiagnosis(BaseModel):
         """Return the wrong and the right reference turns under gold history, in the videos that it changes."""
         changed = [video.gold for video in self.videos if experiment in video.results]
         return sum(len(gold.wrong) for gold in changed), sum(len(gold.right) for gold in changed)
-
-
-def read_diagnosis_settings(run: Path) -> dict[str, Any] | None:
-    """Return the settings of the diagnosis in a run folder; None without one. Raises ``ValueError`` if invalid."""
-    found = read_run_diagnosis(run)
-    return None if found is None else found.settings
 
 
 def read_run_diagnosis(run: Path) -> RunDiagnosis | None:

@@ -67,7 +67,9 @@ def test_a_moment_has_its_picture_signals_states_and_events(tmp_path: Path) -> N
     assert found["link"] == "http://127.0.0.1:7860/?saved=bundled&video=robot-hard&t=9.5"
     assert found["signals"] == {"speak": 0.3471, "update": 0.8442, "thresholds": {"speak": 0.5, "update": 0.5}}
     assert "S2: in_progress, reference not_started" in found["states"]
-    assert found["why"] == ["No later failure follows from it. No change that was tried explains it (6 tried)."]
+    assert found["why"] == [
+        "No later failure follows from it. Why is not known: 6 changes were tried, none prevents it reliably."
+    ]
     assert found["mistake"].startswith("The hand takes a part that is not needed.")
 
 

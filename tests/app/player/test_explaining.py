@@ -73,6 +73,7 @@ def test_a_video_is_explained_in_its_folder_and_its_reasons_are_shown_at_once(
     ] == ["v0"]
     assert json.loads(last.player)["roots"]
     assert "placebo" in last.progress
+    assert "This video: failures: " in last.progress
     assert pack_chart(lambda theme: roots(read_results(batches.runs / "a"), theme), revision="")
     window = Window(live=live)
 
@@ -88,6 +89,10 @@ def test_a_video_is_explained_in_its_folder_and_its_reasons_are_shown_at_once(
 def test_own_experiments_are_kept_for_everybody_who_opens_the_run(
     context: AppContext, batches: BatchContext, live: LiveRun
 ) -> None:
+    *_, last = explain_run(context, batches, Cancellable(), Window(live=live), form())
+    assert "polite" not in last.progress
+    *_, last = explain_run(context, batches, Cancellable(), Window(live=live), form(own=OWN.replace("please", "do")))
+    assert "polite, words mixed" in last.progress, "they are added for the video alone"
     *_, last = explain_run(context, batches, Cancellable(), Window(live=live), form(RUN, own=OWN))
     assert "polite, words mixed" in last.progress, "its placebo is beside it"
     assert (batches.runs / "a" / "experiments.yaml").read_text() == OWN
@@ -128,7 +133,8 @@ def test_a_run_of_the_page_is_kept_as_one_of_its_video_alone_to_be_explained(
     assert live.run.outputs == shown.outputs
     assert live.run.clip.path == (batches.runs / name / "video.mp4").resolve(), "an upload is kept with it"
     live.run = shown
-    assert "1 video, about" in show_cost(context, batches, Window(live=live), form()).progress, "it is kept already"
+    done = show_cost(context, batches, Window(live=live), form()).progress
+    assert "1 video, explained already: nothing is left to run." in done, "it is kept already"
     live.run = replace(shown, settings={**shown.settings, "imported": ["x"]})
     assert "this run was imported" in (refused := show_cost(context, batches, Window(live=live), form()).progress)
     assert "--" not in refused

@@ -101,9 +101,10 @@ def test_every_failure_of_the_bundled_run_has_a_sentence_in_the_words_of_its_vid
 def test_a_root_says_what_follows_what_would_prevent_it_and_what_its_placebo_does(runs: Mapping[str, Run]) -> None:
     permuted = say(runs["robot-permuted"])
     assert permuted["words"] == (
-        "Once it is corrected, 7 later failures vanish. It would be right if the steps were numbered in the order of "
-        "their list. Tried in 8 videos, this corrects 3 of 7 wrong turns and breaks 0 of 126 right ones. This is weak "
-        "evidence: with the placebo, ids at random, it is right too; that corrects 2 and breaks 1."
+        "Once it is corrected, 7 later failures vanish. It would be right if the prompt numbered the steps in the "
+        "order in which it lists them. Tried in 8 videos, this corrects 3 of 7 wrong turns and breaks 0 of 126 right "
+        "ones. A control that should change nothing, ids at random, corrects it too (2 corrected, 1 broken in all), so "
+        "this is weak evidence."
     )
     assert permuted["of_consequence"] == (
         "Follows from 0:15.0: had it started “mount the block”, not “put on the head” there, 7 later failures would "
@@ -111,10 +112,12 @@ def test_a_root_says_what_follows_what_would_prevent_it_and_what_its_placebo_doe
     )
     assert say(runs["flower-pot-hard"], 1)["words"] == (
         "No later failure follows from it. It would be right if the steps were listed in the order done. Tried in 4 "
-        "videos, this corrects 5 of 12 wrong turns and breaks 0 of 62 right ones. With the placebo, steps at random, "
-        "it stays wrong; that corrects 4 and breaks 10."
+        "videos, this corrects 5 of 12 wrong turns and breaks 0 of 62 right ones. A control that should change "
+        "nothing, steps at random, leaves it wrong (4 corrected, 10 broken in all)."
     )
-    assert say(runs["robot-hard"])["words"].endswith("No change that was tried explains it (6 tried).")
+    assert say(runs["robot-hard"])["words"].endswith(
+        "Why is not known: 6 changes were tried, none prevents it reliably."
+    )
 
 
 def test_a_later_root_is_known_with_the_earlier_ones_corrected_alone(runs: Mapping[str, Run]) -> None:
@@ -127,8 +130,12 @@ def test_a_later_root_is_known_with_the_earlier_ones_corrected_alone(runs: Mappi
     hidden = say(runs["tower-hard"], 3)
     assert hidden["is_hidden"], "the run has no failure of its own there"
     assert hidden["words"].startswith(
-        "Hidden: it fails only once the earlier first mistakes are corrected; once it is corrected too, 2 later "
-        "failures vanish."
+        "Hidden: it fails only once the earlier first mistakes are corrected (wrong update, wrong state): here it "
+        "should then have started “insert the flag”. Once it is corrected too, 2 later failures vanish."
+    )
+    assert hidden["of_consequence"] == (
+        "Once the earlier first mistakes are corrected, it goes wrong at 0:40.0: had it started “insert the flag” "
+        "there too, 2 later failures would vanish."
     )
 
 
@@ -136,7 +143,7 @@ def test_a_root_without_a_class_an_experiment_or_a_placebo_claims_none(runs: Map
     run = runs["robot-permuted"]
     assert say(with_root(run, cause="", fixed_by=()))["words"] == "Once it is corrected, 7 later failures vanish."
     placebo_wins = say(with_root(run, cause="unexplained", fixed_by=("ids at random (placebo)",)))["words"]
-    assert placebo_wins.endswith("No change that was tried explains it (7 tried).")
+    assert placebo_wins.endswith("Why is not known: 7 changes were tried, none prevents it reliably.")
     assert say(with_effects(run, cause="unexplained", fixed_by=()))["words"].endswith("No change was tried here.")
     history = say(with_root(run, cause="history", fixed_by=("gold history",)))["words"]
     assert history.endswith("It would be right if all earlier turns were those of the reference.")
@@ -221,8 +228,8 @@ def test_evidence_has_its_baselines_and_only_that_of_the_same_model_is_shown(tmp
     write_evidence(evidence_path(folder, "robot-permuted"), content)
     [packed] = pack_evidence(read_runs(folder)["robot-permuted"])
     assert packed["words"] == (
-        "Evidence for having started “put on the head”, not “mount the block”: log-odds +0.5; the last picture keeps "
-        "the decision."
+        "Evidence for having started “put on the head”, not “mount the block”: log-odds +0.5, of which one picture "
+        "holds at most 1.5; the last picture keeps the decision."
     )
     assert packed["series"]["log-odds"] == [None, 1.5]
     assert list(packed["series"]) == ["log-odds", "recency", "picture difference", "random weights"]

@@ -107,13 +107,34 @@ def test_a_question_about_one_video_keeps_the_results_of_all(run: Path, capfd: p
     assert explain(run, "--video", "v1", "--max-cost", "2.4") == 0
     assert explain(run, "--max-cost", "2.4") == 0
     assert (run / "diagnosis.json").read_text() == content
-    (own := run / "own.yaml").write_text("other:\n  steps: {S77: wheel}\n")
+    other = json.loads(content)
+    other["settings"]["experiments"] = ["twice the frame rate"]
+    (run / "diagnosis.json").write_text(json.dumps(other))
+    assert explain(run) == 2
+    assert "would lose twice the frame rate" in capfd.readouterr().err
+    (run / "diagnosis.json").write_text(content)
+    (own := run / "own.yaml").write_text("other:\n  steps: {Z9: wheel}\n")
+    assert explain(run, "--experiments", str(own)) == 2
+    assert "other.steps: there is no step Z9" in capfd.readouterr().err
+    own.write_text("other:\n  goal: '{goal}'\npolite:\n  goal: please {goal}\n")
     assert explain(run, "--experiments", str(own), "--max-cost", "2.4") == 2
-    assert "would lose " in capfd.readouterr().err
+    assert "your own experiments cost about 6.3 runs in all; allow at least that cost" in capfd.readouterr().err
     assert explain(run, "--experiments", str(own), "--max-cost", "nan") == 2
     assert (run / "diagnosis.json").read_text() == content
-    assert explain(run, "--experiments", str(own)) == 0
-    assert "changes nothing in any video: other\n" in capfd.readouterr().out
+    for video, left in (("v0", "1 video of "), ("", "2 videos of ")):
+        assert explain(run, "--experiments", str(own), "--max-cost", "6.3", *(["--video", video] if video else [])) == 0
+        printed = capfd.readouterr()
+        assert printed.out.startswith(left)
+        assert ("1 of them left to explain" in printed.out) == (not video)
+        assert "changes nothing in any video: other\n" in printed.out
+        assert "stale" not in printed.err, "its own experiments are added to the results that are there"
+        videos = json.loads((run / "diagnosis.json").read_text())["videos"]
+        before = [{name: part for name, part in one.items() if name != "results"} for one in other["videos"]]
+        after = [{name: part for name, part in one.items() if name not in ("results", "own")} for one in videos]
+        assert after == before
+        assert ["polite, words mixed" in one["results"] for one in videos] == [True, not video]
+        pairs = zip(other["videos"], videos, strict=True)
+        assert all(old["results"].items() <= new["results"].items() for old, new in pairs)
     assert explain(run) == 2
     assert "has other experiments of a file; give these" in capfd.readouterr().err
 

@@ -160,6 +160,33 @@ export function showsReason(player, failure) {
   return !player.review.isBlind || Boolean(failure?.key && opinion(player, failure.key).verdict);
 }
 
+// Why the failures of a stop happened: each root once as `{ number, root, isConsequence, words }`, those that began
+// there first. Who steps by mistakes sees the reasons of all its signs, named where they differ.
+export function reasonsOf(player, failure) {
+  const { roots, mistakes } = player.data,
+    stops = (!player.isReviewing && mistakes[failure.mistake]?.stops) || [failure],
+    found = new Map();
+  for (const stop of stops) {
+    const { root: number, is_consequence: isConsequence, kind } = stop,
+      key = `${isConsequence} ${number}`;
+    if (!roots?.[number] || !showsReason(player, stop)) continue;
+    if (!found.has(key)) found.set(key, { number, root: roots[number], isConsequence, kinds: new Set() });
+    found.get(key).kinds.add(kind);
+  }
+  const reasons = [...found.values()].sort((a, b) => a.isConsequence - b.isConsequence);
+  return reasons.map((one) => ({ ...one, words: reasonWords(one, reasons.length > 1) }));
+}
+
+function reasonWords({ root, isConsequence, kinds }, isNamed) {
+  const words = isConsequence ? root.of_consequence : root.words;
+  if (!isNamed) return words;
+  const signs = [...kinds].map((kind) => `“${kind}”`).join(" and "),
+    rest = words[0].toLowerCase() + words.slice(1),
+    [has, its, follows] = kinds.size > 1 ? ["have", "their", "follow"] : ["has", "its", "follows"];
+  if (!isConsequence) return `Its ${signs} ${has} a reason of ${its} own: ${rest}`;
+  return rest.startsWith("follows ") ? `Its ${signs} ${follows} ${rest.slice(8)}` : `Its ${signs}: ${rest}`;
+}
+
 // The verdict that settled an event, and by whom; [null, ""] without one.
 export function finalVerdict(player, key) {
   return player.review.finals.get(key) ?? [null, ""];

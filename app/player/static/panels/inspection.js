@@ -1,7 +1,7 @@
 // The model's input at a frame, on request: the prompt of its context, and its tokens with log-probabilities.
 
 import { clockText, forgottenText, frameAt, probText, thresholdWords, timeOf } from "../state/data.js";
-import { evidenceAt, evidenceButton } from "../playback/evidence.js";
+import { evidenceButton, supportSigns } from "../playback/evidence.js";
 import { showsReason } from "../events/opinions.js";
 import { createButton, createNode, setStatus } from "../dom/dom.js";
 
@@ -97,21 +97,23 @@ function drawInspection(player, frame) {
       ? [createNode("p", "ss-failure", found.error)]
       : [drawPrompt(found), drawTokens(found)];
   const isShown = showsReason(player, player.data.stops[player.stopIndex]),
-    decision = isShown && evidenceAt(player.data, frame),
+    decision = isShown && player.data.evidence?.find((one) => one.frame === frame),
     ask = isShown && !decision && found && !found.error && evidenceButton(player, frame);
-  if (found && decision) body[0] = drawPrompt(found, decision.texts);
+  if (found && decision) body[0] = drawPrompt(found, decision.texts, clockText(player.data.times[frame]));
   player
     .find("inspection")
     .replaceChildren(createNode("header", "", [createNode("h3", "", title), ask, close]), ...body);
 }
 
 // The lines of the prompt in the colour of their evidence; its other texts are listed below.
-function drawPrompt({ first_frame, frame, forgotten, prompt, prompt_tokens }, texts = []) {
+function drawPrompt({ first_frame, frame, forgotten, prompt, prompt_tokens }, texts = [], at = "") {
   const begun = first_frame === frame ? "this frame" : `frame ${first_frame + 1}`;
   const parts = [
     createNode("h4", "", `Prompt, ${prompt_tokens} tokens`),
     createNode("p", "ss-dim", `The context begins with it, before ${begun}.`),
     forgotten && createNode("p", "ss-dim", `The last cut: ${forgottenText(forgotten)}.`),
+    texts.length > 0 &&
+      createNode("p", "ss-legend", supportSigns(["a line supports ", `opposes the decision at ${at}`])),
     createNode(
       "pre",
       "",

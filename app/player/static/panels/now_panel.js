@@ -26,7 +26,7 @@ import { createButton, createNode, createQuote, showTurns } from "../dom/dom.js"
 import { lastChange } from "../lanes/steps.js";
 import { highestNear, highestText, inspectionButton } from "./inspection.js";
 import { conditionText, exceeds, hasSignal, signOf } from "../state/policy.js";
-import { showsReason } from "../events/opinions.js";
+import { reasonsOf } from "../events/opinions.js";
 import { sentenceOf } from "../state/stops.js";
 import { goToFailure } from "../playback/selection.js";
 import { hasDecided } from "../state/thresholds.js";
@@ -88,9 +88,8 @@ export function drawNowPanel(player, panel, data, frame, time, failure) {
 // whether the playhead is at the failure. A turn that was moved is selected at its new time.
 function mistakeCard(player, data, failure, isHere) {
   const highest = highestNear(data, failure),
-    root = data.roots?.[failure.root],
     mistake = data.mistakes[failure.mistake],
-    reason = root && showsReason(player, failure) && (failure.is_consequence ? root.of_consequence : root.words);
+    reasons = failure.kind === HIDDEN_ROOT ? [] : reasonsOf(player, failure);
   return createNode("div", failure.kind === LOW_SIMILARITY ? "ss-failure ss-low" : "ss-failure", [
     createNode("p", "ss-sentence", [
       createNode("b", "", clockText(failure.time)),
@@ -99,7 +98,7 @@ function mistakeCard(player, data, failure, isHere) {
     ]),
     OTHER_WORDS.includes(failure.kind) &&
       createNode("div", mistake ? "ss-detail" : "", otherWordsLines(data, data.turns[failure.turn])),
-    failure.kind !== HIDDEN_ROOT && reason && createNode("p", "ss-reason", reason),
+    ...reasons.map(({ words }) => createNode("p", "ss-reason", words)),
     mistake && signsPart(player, mistake.stops, failure),
     failure.cause && detail(["cause ", createNode("span", "ss-tag", failure.cause)]),
     highest && detail([createNode("span", "ss-highest", highestText(highest, data, isHere))]),

@@ -56,16 +56,20 @@ export function evidenceParts(player) {
   return [createNode("p", "ss-line", [decision.words, choice, ...legend(player), limit])];
 }
 
+// The colours of the evidence with their words.
+export function supportSigns(words) {
+  return ["speak", "mismatched"].flatMap((name, at) => [createNode("i", `ss-sign ss-${name}`), words[at]]);
+}
+
 function legend(player) {
   const { data, shown } = player,
     { patches } = shown.decision;
   if (!patches) return [];
   const at = timeOf(data, patches.frame),
     strongest = highest(patches, "log-odds").toPrecision(2);
-  const sign = (name, words) => [createNode("i", `ss-sign ss-${name}`), words];
   return [
     createButton("", `over the picture of ${clockText(at)}`, () => seek(player, at + 1e-3)),
-    createNode("span", "", [...sign("speak", "supports it "), ...sign("mismatched", `opposes it, to ±${strongest}`)]),
+    createNode("span", "", supportSigns(["supports it ", `opposes it, to ±${strongest}`])),
   ];
 }
 

@@ -4,7 +4,7 @@
 import { createButton, createNode, setStatus } from "../dom/dom.js";
 import { drawPatches, evidenceAt, evidenceButton, evidenceParts } from "./evidence.js";
 import { goToFailure } from "./selection.js";
-import { showsReason } from "../events/opinions.js";
+import { reasonsOf, showsReason } from "../events/opinions.js";
 import { canFail } from "../state/stops.js";
 import { clockText, countText, LOW_SIMILARITY, ROOT_SIGN, STOP_SIGNS, timeOf } from "../state/data.js";
 import { requestPaint } from "../timeline/chart.js";
@@ -41,7 +41,8 @@ export function drawReason(player, failure) {
     before = player.explained,
     isShown = showsReason(player, failure),
     decision = isShown ? evidenceAt(data, frame) : null,
-    now = { data, failure, decision, isShown, isBlind: player.review.isBlind, numOwn: player.review.mine.size };
+    { isReviewing, review } = player,
+    now = { data, failure, decision, isShown, isReviewing, isBlind: review.isBlind, numOwn: review.mine.size };
   Object.assign(shown, { root: isShown ? (failure?.root ?? null) : null, decision });
   drawPatches(player);
   if (before && Object.keys(now).every((name) => now[name] === before[name])) return; // what is unfolded stays so
@@ -54,10 +55,15 @@ export function drawReason(player, failure) {
   if (!failure || failure.kind === LOW_SIMILARITY) return box.replaceChildren(...evidence);
   const unknown = [createNode("span", "ss-dim", data.why_not), " ", explainButton(player) ?? "", ...evidence];
   if (!root) return box.replaceChildren(...unknown);
-  const parts = [createNode("span", "", isConsequence ? root.of_consequence : root.words, { title: COUNTED })];
-  if (isConsequence) parts.push(" ", rootButton(player, failure.root));
-  else parts.push(...consequencesPart(player, failure.root));
-  parts.push(" ", otherPart(data, root), " ", classButton(player, root) ?? "");
+  const parts = reasonsOf(player, failure).flatMap((reason) => [
+    createNode("span", "", reason.words, { title: COUNTED }),
+    ...(reason.isConsequence ? [" ", rootButton(player, reason.number)] : consequencesPart(player, reason.number)),
+    " ",
+    otherPart(data, reason.root),
+    " ",
+    classButton(player, reason.root) ?? "",
+    " ",
+  ]);
   box.replaceChildren(...parts, ...evidence);
 }
 

@@ -93,6 +93,10 @@ def write_diagnosed(path: Path) -> None:
         {"frame": 30, "frames": [29, 30], "series": series, "fewest": 1, "words": "Evidence.", "no_proof": "No proof."}
     ]
     path.write_text(json.dumps(packed), encoding="utf-8")
+    failure = next(one for one in packed["failures"] if one["frame"] == 36 and one["kind"] == "wrong state")
+    failure.update(root=1, is_consequence=False)
+    packed["roots"][1].update(frame=36, is_hidden=False, words="No later failure follows from it.")
+    path.with_name("several.json").write_text(json.dumps(packed), encoding="utf-8")
 
 
 def show(page: Page, name: str) -> None:
@@ -171,6 +175,23 @@ def test_a_message_has_one_sign_and_changed_thresholds_fix_break_or_change_failu
     show(page, "moved")
     assert shown.first.inner_text().startswith("changed kind 0:08.5 ◆ missed update → ◇ wrong update: The assistant ")
     page.click(".ss-mode")
+
+
+def test_a_mistake_with_signs_of_several_reasons_tells_each_and_is_a_root_itself(page: Page) -> None:
+    show(page, "several")
+    page.click(".ss-mode")
+    page.get_by_role("button", name="chains 2: stop at first mistakes only").click()
+    page.focus(".ss-canvas")
+    assert visit_all(page) == [("wrong update", 15.0), ("wrong state", 18.0)]
+    own = "Its “wrong state” has a reason of its own: no later failure follows from it."
+    later = "Its “early or late” and “wrong update” follow from 0:15.0: had it started “mount the block”, not “put on"
+    reasons = page.locator(".ss-failure .ss-reason")
+    expect(reasons).to_have_text([own, re.compile(later)])
+    expect(page.locator(".ss-why")).to_contain_text(f"{own} ")
+    expect(page.locator(".ss-why")).to_contain_text(later)
+    expect(page.locator(".ss-why .ss-cause-of")).to_have_text("⎇ first mistake, 0:15.0")
+    page.click(".ss-mode")
+    expect(reasons).to_have_text(["No later failure follows from it."])  # who reviews judges a sign by itself
 
 
 def test_a_root_lists_its_consequences_and_n_stops_at_roots_only_if_chosen(page: Page) -> None:

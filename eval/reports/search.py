@@ -151,9 +151,9 @@ def search(moments: pd.DataFrame, query: str, *, marks: Marks | None = None) -> 
 def _check_term(field: str, sign: str, value: str, words: str) -> None:
     """Raise ``ValueError`` for a term without a value or a word, and for an operator, which a search does not have."""
     if field and value in ("", '"'):
-        raise ValueError(f"write a value after {field}{sign}")
+        raise ValueError(f"{field}{sign} needs a value")
     if not field and not words.strip('"-'):
-        raise ValueError(f"write a word or a term such as failure:missed; got {words}")
+        raise ValueError(f"{words} is no word; write one, or a term such as failure:missed")
     if words in ("AND", "OR", "NOT"):
         raise ValueError(f'{words} is read as a word: all terms must match, and - excludes; write "{words}" for it')
 

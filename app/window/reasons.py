@@ -245,8 +245,8 @@ def _pack_decision(evidence: Evidence, names: Mapping[str, str]) -> Packed:
         **_pack_patches(evidence),
         "texts": [[one.change, one.text, *_round((one.log_odds, one.random_log_odds))] for one in evidence.texts],
         "fewest": fewest,
-        "words": f"Evidence for {_describe_decision(evidence, names)}: log-odds {evidence.log_odds:+.1f}, of which "
-        f"one picture holds at most {most:.2g}; {kept}.",
+        "words": f"Evidence for {_describe_decision(evidence, names)}: log-odds {evidence.log_odds:+.1f}; "
+        f"one picture moves them by at most {most:.2g}; {kept}.",
         "no_proof": _NO_PROOF,
     }
 

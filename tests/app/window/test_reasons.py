@@ -228,8 +228,8 @@ def test_evidence_has_its_baselines_and_only_that_of_the_same_model_is_shown(tmp
     write_evidence(evidence_path(folder, "robot-permuted"), content)
     [packed] = pack_evidence(read_runs(folder)["robot-permuted"])
     assert packed["words"] == (
-        "Evidence for having started “put on the head”, not “mount the block”: log-odds +0.5, of which one picture "
-        "holds at most 1.5; the last picture keeps the decision."
+        "Evidence for having started “put on the head”, not “mount the block”: log-odds +0.5; one picture moves them "
+        "by at most 1.5; the last picture keeps the decision."
     )
     assert packed["series"]["log-odds"] == [None, 1.5]
     assert list(packed["series"]) == ["log-odds", "recency", "picture difference", "random weights"]

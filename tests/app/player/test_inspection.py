@@ -69,7 +69,18 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     folder = tmp_path_factory.mktemp("player")
     write_h264(folder / "a.mp4", moving_square(100, shade=90), fps=10)
     run = make_run(folder)
-    (folder / "a.json").write_text(pack_run(run, judge(run)), encoding="utf-8")
+    series = {"log-odds": [0.5], "recency": [1.0], "random weights": [0.1]}
+    patches = {"frame": 0, "series": {name: [0.1] * 64 for name in series}}  # of the picture of another decision
+    found = {
+        "series": series,
+        "fewest": 1,
+        "words": "Evidence.",
+        "no_proof": "",
+        "texts": [["turn removed", "x", 1, 0]],
+    }
+    evidence = [{**found, "frame": 3, "frames": [3]}, {**found, "frame": 5, "frames": [5], "patches": patches}]
+    packed = {**json.loads(pack_run(run, judge(run))), "evidence": evidence}
+    (folder / "a.json").write_text(json.dumps(packed), encoding="utf-8")
     with serve_page("player_page", str(folder)) as url:
         yield url
 
@@ -106,6 +117,13 @@ def test_prompt_and_tokens_stay_text_and_escape_closes_them(browser: Browser, ad
     assert page.locator(".ss-tokens .ss-tag").inner_text() == "forced"
     page.keyboard.press("n")
     assert page.locator(".ss-inspection").is_visible(), "the keys of the player wait"
+    colours = page.locator(".ss-inspection .ss-legend", has_text="a line supports")
+    assert colours.count() == 0, "the evidence is of another decision"
     page.keyboard.press("Escape")
     assert not page.locator(".ss-inspection").is_visible()
+    for _ in range(3):
+        page.keyboard.press("ArrowRight")
+    page.keyboard.press("h")
+    give_inspection(page, make_run(tmp_path).digest, 3)
+    assert colours.inner_text() == "a line supports opposes the decision at 0:01.5"
     page.close()

@@ -83,7 +83,7 @@ def test_the_first_failure_is_shown_without_a_click_and_the_tour_has_five_stops(
     assert page.inner_text(".intro").startswith(recording)
     card = " ".join(page.locator(".ss-failure").inner_text().split())
     assert card.startswith(f"0:15.0 {SENTENCE} Its states of “mount the block” and “put on the head” are wrong, the")
-    assert "Once it is corrected, 7 later failures vanish. It would be right if the steps were numbered in" in card
+    assert "Once it is corrected, 7 later failures vanish. It would be right if the prompt numbered the steps" in card
     assert re.search("->|probability|cause", card) is None, "these are details"
     bottoms = page.evaluate("""[...document.querySelectorAll("#video, .ss-failure, .ss-signals .main-svg")].map(
         (part) => part.getBoundingClientRect().bottom)""")

@@ -15,6 +15,7 @@ from stepscope.app.player.commands import FrameRequest
 from stepscope.app.window.context import AppContext
 from stepscope.app.window.live_run import LiveRun, Window
 from stepscope.app.window.reasons import pack_evidence
+from stepscope.engine.control.intervention import Intervention
 from stepscope.engine.errors import EngineError
 from stepscope.engine.inspection import FrameInspection
 from stepscope.engine.io.files import replace_surrogates
@@ -96,8 +97,9 @@ def _find_frame(window: Window, frame: int) -> tuple[LiveRun, Run]:
 
 def _find_recording(context: AppContext, live: LiveRun, run: Run) -> Recording:
     """Return the recording of a finished run, which is made again unless it is kept."""
-    if live.recording is not None and tuple(live.recording.outputs) == run.outputs:
-        return live.recording
+    kept = live.recording
+    if kept is not None and (tuple(kept.outputs) == run.outputs or _is_made_again(kept, run)):
+        return kept
     if run.branch is not None:
         raise ValueError(_FORGOTTEN)
     recording = make_recording(context, run)
@@ -105,6 +107,13 @@ def _find_recording(context: AppContext, live: LiveRun, run: Run) -> Recording:
     deque(recording.run(), maxlen=0)
     context.recordings.keep(live)
     return recording
+
+
+def _is_made_again(recording: Recording, run: Run) -> bool:
+    """Return whether a recording is of a plain run: it has its texts and states, with other times of the model."""
+    is_plain = run.branch is None and recording.intervention == Intervention()
+    is_alike = (recording.task, recording.config, len(recording.outputs)) == (run.task, run.config, len(run.outputs))
+    return is_plain and is_alike and all(map(is_same, recording.outputs, run.outputs))
 
 
 def pack_inspection(found: FrameInspection) -> dict[str, Any]:

@@ -58,8 +58,12 @@ def test_the_evidence_for_a_decision_is_found_on_request_and_kept_with_its_run(c
     assert {"line removed", "places swapped"} <= {change for change, *_ in decision["texts"]}
     packed = json.loads(pack_run(live.run))
     assert packed["evidence"] == whole["decisions"]
-    *_, again = explain_frame(context, batches, Window(live=LiveRun.finished(live.run)), FrameRequest(frame=2))
+    saved = LiveRun.finished(live.run)
+    *_, again = explain_frame(context, batches, Window(live=saved), FrameRequest(frame=2))
     assert [found["frame"] for found in again["decisions"]] == [2, 4], "without what the window keeps"
+    made = saved.recording
+    *_, again = explain_frame(context, batches, Window(live=saved), FrameRequest(frame=3))
+    assert (saved.recording is made, len(again["decisions"])) == (True, 3), "the run is made again once"
     imported = LiveRun.finished(replace(live.run, settings={"imported": {}}))
     assert "was imported, so its model" in next(explain_frame(context, batches, Window(live=imported), asked))["error"]
 

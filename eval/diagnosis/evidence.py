@@ -38,7 +38,7 @@ from stepscope.eval.runs.worker_messages import FramesDone, VideoResult, WorkerC
 
 MAX_PICTURES: Final = 256
 """Latest pictures before a decision whose differences are measured."""
-_FIRST_TOKENS = 3_000
+_FIRST_TOKENS = 1_500
 """Most tokens to feed for the first part of the evidence for one decision."""
 
 
@@ -223,8 +223,8 @@ def _explain_video(
 def explain_frame(recording: Recording, sample: Sample, frame: int) -> Generator[Evidence]:
     """Yield the evidence for the decision at a frame of a finished run: of the last frames, then all of it.
 
-    The first takes a second on two cores; texts, other frames and the patches of a video take several times as long
-    late in a video. Raises as ``explain_decision``.
+    The first takes a second or two on two cores; texts, other frames and the patches of a video take several times as
+    long late in a video. Raises as ``explain_decision``.
     """
     random_model = randomize(recording.checkpoint.model)
     yield _explain_frame(recording, sample, frame, {}, random_model, with_texts=False, max_tokens=_FIRST_TOKENS)

@@ -30,7 +30,7 @@ check: .venv/.dev
 	cd .links && ../$(BIN)/lint-imports --config ../pyproject.toml
 	$(BIN)/oxlint --deny-warnings app/player/static app/publish/static
 	$(BIN)/oxfmt --check 'app/**/*.js'
-	! grep -rnE --include='*.js' '^.{121,}' app
+	! LC_ALL=C grep -rnE --include='*.js' '^.{121,}' app  # bytes, whatever the locale
 
 lowest:
 	$(PYTHON) -m venv .lowest

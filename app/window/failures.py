@@ -74,8 +74,8 @@ def describe_recording(run: Run) -> str:
     whom = f"somebody {goal}" if is_phrase else f"a video of the task {quote(goal)}" if goal else "a video"
     speaks = run.reference is not None and any(turn.role == "assistant" for turn in run.reference.turns)
     duty = "when a step was done or went wrong" if run.task.steps else "what its reference says"
-    nothing = "its reference has other steps" if run.has_other_steps else "nobody wrote what it should have said"
-    ending = f" and should have said {duty}" if speaks else f", and {nothing}"
+    lacking = "its reference lists other steps" if run.has_other_steps else "there is no reference to compare it with"
+    ending = f" and should have said {duty}" if speaks else f"; {lacking}"
     kind = "Made on this page" if is_own else "A recording"
     return f"{kind}: {name_model(run.model_digest, run.provenance.checkpoint)} watched {whom}{ending}."
 

@@ -80,7 +80,8 @@ function describe(player) {
     stop = isOwn && player.stopIndex !== null ? data?.stops?.[player.stopIndex] : null;
   const mistakes = data?.is_judged && isOwn ? countText(data.mistakes.length, "mistake") : "";
   if (live !== false || (!data && !player.address.nothing)) return NOTHING;
-  const unnamed = run && !isOwn && !known ? "…" : video && !run ? "uploads" : "its own split"; // … until it is known
+  const isAwaited = run && !isOwn && !known,
+    unnamed = isAwaited ? "…" : video && !run ? "uploads" : "its own split";
   return {
     split: [split || unnamed, ""],
     run: isOwn

@@ -125,7 +125,7 @@ def test_other_steps_than_the_references_are_not_held_against_a_long_bundled_vid
     assert views[-1].status.value.endswith("No scores: the steps differ from those of the reference.")
     shown = json.loads(views[-1].player)
     assert shown["has_reference"] is False
-    assert shown["intro"].endswith("and its reference has other steps.")
+    assert shown["intro"].endswith("; its reference lists other steps.")
 
 
 def test_a_run_is_judged_by_the_corrected_reference_or_the_sources(context: AppContext, tmp_path: Path) -> None:

@@ -37,6 +37,7 @@ class Recording:
     """One run of one video that can run again with an intervention: other thresholds, a question, forced turns.
 
     The features are the embedded frames, in order; they are kept in memory. Questions may be ``asked`` while it runs.
+    ``known`` outputs of such a run, which need not be right, serve as drafts: a run that is made again is sooner done.
     """
 
     def __init__(
@@ -47,6 +48,7 @@ class Recording:
         task: Task | None = None,
         config: StreamConfig | None = None,
         asked: AskedQuestions | None = None,
+        known: Sequence[FrameOutput] = (),
     ) -> None:
         check_type("checkpoint", checkpoint, Checkpoint, "a checkpoint of load_model")
         check_type("task", task, (Task, NoneType), "a Task")
@@ -58,7 +60,8 @@ class Recording:
         self._streamer = Streamer(checkpoint, config)
         self._features: list[FrameFeatures] = []
         self._source: Iterable[FrameFeatures] | None = features
-        self._prior_run: PriorRun | None = None
+        # sampled texts are drawn again
+        self._prior_run = PriorRun(outputs=tuple(known)) if known and not self.config.do_sample else None
         self._cache: KVCache | None = None
         self._counts: PassCounts | None = None
 

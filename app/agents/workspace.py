@@ -158,16 +158,18 @@ class Workspace:
                 "engine.replay",
             )
         )
-        folder = self.find_run(name).path
-        is_bundled = folder == self.batches.bundled  # its settings name the checkpoint from the checkout
+        run = self.find_run(name)
+        is_bundled = run.path == self.batches.bundled  # its settings name the checkpoint from the checkout
         given = WorkerConfig(checkpoint=str(ASSETS / "checkpoint")) if is_bundled else None
-        work, settings = plan.find_model(folder, self.find_split(name), given)
+        work, settings = plan.find_model(run.path, self.find_split(name), given)
         checkpoint = self.find_checkpoint(str(settings["model_digest"]))
         if checkpoint is None:
             checkpoint = worker.load_checkpoint(work, batch.parse_devices("auto")[0])
         frames = features.SampleFeatures(checkpoint=checkpoint, folder=work.features).embed(sample)
         config = replace(work.config, fps=sample.fps)
-        recording: Recording = replay.Recording(checkpoint, frames, task=build_task(sample), config=config)
+        recording: Recording = replay.Recording(
+            checkpoint, frames, task=build_task(sample), config=config, known=run.outputs(sample)
+        )
         list(recording.run())
         return recording
 

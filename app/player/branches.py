@@ -16,6 +16,7 @@ from stepscope.app.player.views import PlayerView, show_rerunning
 from stepscope.app.window.context import AppContext
 from stepscope.app.window.live_run import LiveRun, PlannedBranch
 from stepscope.app.window.reasons import describe_update, explain_unrepeatable
+from stepscope.engine.config import StreamConfig
 from stepscope.engine.config_files import parse_yaml
 from stepscope.engine.control.branch_files import BRANCH_KEYS, make_branch
 from stepscope.engine.control.intervention import Intervention
@@ -40,11 +41,14 @@ def can_record(context: AppContext, run: Run) -> bool:
     return run.clip.num_frames * model.count_frame_tokens(*run.clip.size) * model.feature_dim <= MAX_RECORDED_VALUES
 
 
-def make_recording(context: AppContext, run: Run) -> Recording:
-    """Return a recording of a plain run, which has yet to run. Raises ``ValueError`` if it cannot be made here."""
+def make_recording(context: AppContext, run: Run, config: StreamConfig | None = None) -> Recording:
+    """Return a recording of a plain run, or of one with other settings, which has yet to run.
+
+    The outputs of the run serve as drafts. Raises ``ValueError`` if it cannot be made here.
+    """
     _check_repeatable(context, run)
     features = read_features(context.checkpoint, context.plan_run(run, len(run.outputs) or None))
-    return Recording(context.checkpoint, features, task=run.task, config=run.config)
+    return Recording(context.checkpoint, features, task=run.task, config=config or run.config, known=run.outputs)
 
 
 def _check_repeatable(context: AppContext, run: Run) -> None:

@@ -14,6 +14,7 @@ from stepscope.app.controls.widgets import UPDATE_INTERVAL_S, Pace, make_ticket
 from stepscope.app.core.plan import StreamPlan
 from stepscope.app.core.run import Run
 from stepscope.app.formatting import as_sentence
+from stepscope.app.player.branches import can_record, make_recording
 from stepscope.app.player.commands import ThresholdRequest
 from stepscope.app.player.views import PlayerView, show_rerunning, show_run, show_status
 from stepscope.app.window.context import AppContext
@@ -111,6 +112,9 @@ def _start(
     again = replace(run, config=config, outputs=())
     if live.recording is not None:
         recording = live.recording.at(speak_threshold=requested.speak, update_threshold=requested.update)
+        return again, recording, recording.run()
+    if can_record(context, run):
+        recording = make_recording(context, run, config)
         return again, recording, recording.run()
     plan = StreamPlan(clip=run.clip, task=run.task, config=config, num_frames=len(run.outputs))
     return again, None, context.stream(plan)

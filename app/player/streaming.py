@@ -204,7 +204,7 @@ def _begin_outputs(
 ) -> Generator[FrameOutput]:
     """Return the generator of the outputs; the run has a recording if its features fit into one."""
     question = live.question
-    plan = context.plan_run(run, question.num_frames if question is not None else None)
+    plan = context.plan_run(run, len(question.known) if question is not None else None)
     if live.branch is not None:
         assert live.recording is not None
         return live.recording.run(increments.show_text)
@@ -212,7 +212,14 @@ def _begin_outputs(
         live.recording = question.recording.with_question(question.turn, asked=asked)
     elif can_record(context, run):
         features = read_features(context.checkpoint, plan, on_damage)
-        live.recording = Recording(context.checkpoint, features, task=run.task, config=run.config, asked=asked)
+        live.recording = Recording(
+            context.checkpoint,
+            features,
+            task=run.task,
+            config=run.config,
+            asked=asked,
+            known=question.known if question is not None else (),
+        )
     elif context.remote is not None:
         return context.remote.stream(plan, on_damage)
     else:

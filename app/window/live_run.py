@@ -5,6 +5,7 @@ difference. Without a recording, the video is encoded again with identical resul
 """
 
 from collections import OrderedDict
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from threading import Event, Lock
 from typing import TYPE_CHECKING, Any, Self
@@ -14,7 +15,7 @@ from stepscope.app.core.run import Run
 from stepscope.app.core.videos import Clip
 from stepscope.engine.config import Thresholds
 from stepscope.engine.live.questions import AskedQuestions
-from stepscope.engine.records import UserTurn
+from stepscope.engine.records import FrameOutput, UserTurn
 from stepscope.engine.replay import Recording
 
 if TYPE_CHECKING:
@@ -49,7 +50,8 @@ class PlannedQuestion:
     """The question, at the time of its frame."""
     run: Run
     """The run to stream: without outputs, its task has the question."""
-    num_frames: int
+    known: Sequence[FrameOutput]
+    """The outputs of the finished run, which serve as drafts."""
     recording: Recording | None
     """The recording of the finished run, if it is kept."""
 

@@ -183,6 +183,7 @@ def _pack(run: Run, judged: JudgedVideo | None, *, other: Run | None = None, key
         "named": _named_signals(run),
         "has_states": run.has_states,
         "has_reference": sample is not None,
+        **({"has_other_steps": True} if run.has_other_steps else {}),
         "is_copied": run.clip.sample is not None and run.clip.sample.is_copied,
         "reference_digest": digest_reference(run.clip) if run.clip.content_digest else None,
         "is_judged": judged is not None,

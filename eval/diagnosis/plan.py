@@ -120,7 +120,9 @@ def make_plan(
         samples=samples,
         experiments=chosen,
         pending=pending,
-        left_out={experiment.name: costs[experiment.name] for experiment in experiments if experiment not in chosen},
+        left_out={experiment.name: costs[experiment.name] for experiment in experiments if experiment not in chosen}
+        if known is None or not video_id  # else it has the experiments of its run, whatever the budget
+        else {},
         base_cost=base_cost,
         experiment_cost=sum(costs[experiment.name] for experiment in left),
         whole_cost=base_cost + sum(costs.values()),

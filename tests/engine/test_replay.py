@@ -77,6 +77,19 @@ def test_a_stopped_run_runs_again_up_to_its_last_frame(
     assert_equal(list(again.run()), frame_by_frame(checkpoint, frames[:40], moved))
 
 
+@pytest.mark.parametrize("are_right", [True, False])
+def test_a_run_is_made_again_from_its_outputs_in_fewer_passes(
+    checkpoint: Checkpoint, frames: list[FrameFeatures], silent: list[FrameOutput], are_right: bool
+) -> None:
+    moved = point(silent, speak=0.1, update=0.1)
+    wanted = frame_by_frame(checkpoint, frames, moved)
+    first = Recording(checkpoint, frames, task=TASK, config=config(moved))
+    assert_equal(list(first.run()), wanted)
+    again = Recording(checkpoint, frames, task=TASK, config=config(moved), known=wanted if are_right else silent)
+    assert_equal(list(again.run()), wanted)
+    assert not are_right or again.counts.passes < first.counts.passes
+
+
 def test_texts_that_depend_on_the_threshold_are_sampled_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     model = load_model(write_hub(tmp_path, "qwen2_5_vl"), device="cpu")
     checkpoint = replace(model, trained_policy="reserved-text")

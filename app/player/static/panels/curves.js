@@ -3,7 +3,7 @@
 import { sleep } from "../state/increments.js";
 import { createNode, escapeMarkup } from "../dom/dom.js";
 import { loadPlotly, pace } from "../dom/plotly.js";
-import { Curve, rates, thresholdWords } from "../state/data.js";
+import { Curve, rates, thresholdWords, whyUnscored } from "../state/data.js";
 import { baseLayout, CONFIG } from "../signals/figure.js";
 import { decidingSignals } from "../state/signals.js";
 
@@ -13,7 +13,7 @@ const MAX_LETTERS = 60; // of a title
 export function drawCurves(player, panel, data) {
   const { curves } = player;
   const problem = !data.has_reference
-    ? "There is no reference to score against."
+    ? whyUnscored(data)
     : data.isReferenceAlone && "There is no run to score: this is the reference alone.";
   if (problem) return showNote(player, panel, problem);
   curves.requestDrawing ??= pace(

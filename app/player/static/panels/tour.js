@@ -115,11 +115,12 @@ function closeTour(player) {
 }
 
 function onKey(player, event) {
-  const by = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
+  const isEnter = event.key === "Enter" && event.target === event.currentTarget, // not on one of the buttons
+    by = isEnter ? 1 : { ArrowLeft: -1, ArrowRight: 1 }[event.key];
   if (!by || event.ctrlKey || event.metaKey || event.altKey) return;
   event.preventDefault();
   event.stopPropagation(); // else the player would step a frame
-  if (player.tour.stops[player.tour.number + by]) goTo(player, player.tour.number + by);
+  if (isEnter || player.tour.stops[player.tour.number + by]) goTo(player, player.tour.number + by);
 }
 
 function goTo(player, number) {

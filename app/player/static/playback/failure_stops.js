@@ -1,7 +1,7 @@
 // Stepping through the stops, or through the moments of a search or to settle, and the chips that choose stops.
 
 import { requestPaint } from "../timeline/chart.js";
-import { clockText, KINDS, STOP_SIGNS } from "../state/data.js";
+import { clockText, KINDS, STOP_SIGNS, whyUnscored } from "../state/data.js";
 import { createButton, createNode, setStatus } from "../dom/dom.js";
 import { currentEvent } from "../events/opinions.js";
 import { drawReason, drawRootsChip } from "./reason.js";
@@ -10,10 +10,8 @@ import { goToFailure } from "./selection.js";
 import { canFail, isChosen, stopNoun, stopText } from "../state/stops.js";
 
 function whyNoFailures(player) {
-  const { has_reference, is_copied, isReferenceAlone } = player.data,
-    copied = ": the turns are a copy of the model's own. Correct them, then tick “score by corrected”";
-  if (!has_reference) return `There is no reference to fail against${is_copied ? copied : ""}.`;
-  return isReferenceAlone
+  if (!player.data.has_reference) return whyUnscored(player.data);
+  return player.data.isReferenceAlone
     ? "There is no run here that can fail: this is the reference alone."
     : "The run still streams: its failures are known once it ends.";
 }

@@ -55,13 +55,15 @@ export function drawReason(player, failure) {
   if (!failure || failure.kind === LOW_SIMILARITY) return box.replaceChildren(...evidence);
   const unknown = [createNode("span", "ss-dim", data.why_not), " ", explainButton(player) ?? "", ...evidence];
   if (!root) return box.replaceChildren(...unknown);
-  const parts = reasonsOf(player, failure).flatMap((reason) => [
+  const reasons = reasonsOf(player, failure),
+    isFirst = ({ cause }, at) => reasons.findIndex((one) => one.root.cause === cause) === at;
+  const parts = reasons.flatMap((reason, at) => [
     createNode("span", "", reason.words, { title: COUNTED }),
     ...(reason.isConsequence ? [" ", rootButton(player, reason.number)] : consequencesPart(player, reason.number)),
     " ",
     otherPart(data, reason.root),
     " ",
-    classButton(player, reason.root) ?? "",
+    (isFirst(reason.root, at) && classButton(player, reason.root)) || "",
     " ",
   ]);
   box.replaceChildren(...parts, ...evidence);

@@ -5,7 +5,7 @@ some runs, in milliseconds, and as a multiple of streaming the 60 frames once. T
 """
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import islice
 from pathlib import Path
 
@@ -15,6 +15,7 @@ from stepscope.engine.config import StreamConfig
 from stepscope.engine.evidence.explain import explain_decision
 from stepscope.engine.evidence.scoring import randomize
 from stepscope.engine.loading import load_model
+from stepscope.engine.records import FrameOutput
 from stepscope.engine.replay import Recording
 from stepscope.engine.video.reader import read_frames
 from stepscope.eval.cli.bench import read_videos
@@ -34,8 +35,8 @@ def main() -> None:
     pictures = {frame.index: frame.image for frame in islice(source, FRAME + 1)}
     random_model = randomize(checkpoint.model)
 
-    def record() -> Recording:
-        recording = Recording(checkpoint, features, task=video.task)
+    def record(known: Sequence[FrameOutput] = ()) -> Recording:
+        recording = Recording(checkpoint, features, task=video.task, known=known)
         list(recording.run())
         return recording
 
@@ -55,6 +56,7 @@ def main() -> None:
     base = _measure(record)
     print(f"{'stream 60 frames':<20} {base:7.0f} ms   1.0")
     for name, run in {
+        "stream them again": lambda: record(recording.outputs),
         "frames": explain,
         "frames and patches": lambda: explain(patches_frame=FRAME),
         "frames and texts": lambda: explain(with_texts=True),

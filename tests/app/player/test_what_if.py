@@ -121,7 +121,7 @@ def test_a_link_makes_the_branch_in_another_window(context: AppContext) -> None:
     ("changes", "words"),
     [
         ("- time: 99\n  ask: x", "before the end of the video"),
-        ("- a: [", "cannot be read as YAML"),
+        ("- ask: x\n- a: [", "cannot be read as YAML: line 2: expected the node content, but found the end."),
         ("- &a {ask: x}\n- *a", "alias"),
         ("x" * 20_001, "more than 20000 characters"),
     ],

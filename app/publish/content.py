@@ -1,7 +1,7 @@
 """The data of a published player as JSON: the table of videos, and the run of each video."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Final
@@ -13,6 +13,7 @@ from stepscope.app.figures.charts.registry import CHARTS
 from stepscope.app.formatting import as_sentence, shorten_ids
 from stepscope.app.player.score_tiles import count_beside, make_tiles
 from stepscope.app.review_store.events import name_events
+from stepscope.app.window.failures import find_lost_pairs, pack_mistakes
 from stepscope.app.window.landing import find_worst_moment
 from stepscope.app.window.payload import Packed, pack_run
 from stepscope.engine.io.files import replace_nan, replace_surrogates_in, to_json
@@ -76,6 +77,22 @@ def pack_video(run: Run, encode: Encode, *, moment: int | None = None) -> VideoC
 def pack_failed(video_id: str, reason: str) -> VideoContent:
     """Return the content of a video without outputs."""
     return VideoContent(row={**_row(video_id), "remark": as_sentence(reason)}, payload="", counts=None)
+
+
+def list_mistakes(run: Run, encode: Encode) -> Mapping[float, str]:
+    """Return the mistakes of a run, each in a sentence as in the player, by the times in seconds of their failures."""
+    analysis = analyze_run(run, encode)
+    if analysis is None or run.reference is None:
+        return {}
+    judged, sample = analysis.judged, run.reference
+    lost = find_lost_pairs(judged, sample, run.scoring.zero_cost)
+    return {
+        run.outputs[judged.failures[number].frame_index].time_s: " ".join(
+            filter(None, (found["scene"], found["act"] or found["states"]))
+        )
+        for found in pack_mistakes(judged, sample, run, lost=lost)
+        for number in found["failures"]
+    }
 
 
 def _row(video_id: str) -> Packed:

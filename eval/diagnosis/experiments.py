@@ -112,7 +112,7 @@ def list_experiments(own: Sequence[Experiment] = ()) -> tuple[Experiment, ...]:
 def choose_affordable(
     experiments: Sequence[Experiment], costs: Mapping[str, float], *, budget: float, base_cost: float = 0.0
 ) -> tuple[Experiment, ...]:
-    """Return the user's own experiments, whatever they cost, and the cheapest others that fit a budget in runs with them.
+    """Return the user's own experiments, whatever they cost, and the cheapest others that fit a budget in runs.
 
     ``costs`` are by name, ``base_cost`` is what all of them need. A kind is run with its placebo or not at all.
     """

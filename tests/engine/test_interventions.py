@@ -209,11 +209,11 @@ def test_a_branch_of_a_branch_has_both_interventions(case: Case) -> None:
 @pytest.mark.parametrize("later", ["settings", "task"])
 def test_what_differs_before_later_settings_or_a_later_task_keeps_its_effect(heads: Case, later: str) -> None:
     first, own = CHANGES["pictures"], heads.config
-    at = {"settings": {"config": own, "config_from": 18}, "task": {"task": TASK, "task_from": 18}}[later]
+    at = {"settings": Intervention(config=own, config_from=18), "task": Intervention(task=TASK, task_from=18)}[later]
     before = heads.record().branch(first)
     alone = list(before.run())
     assert decided(alone[:18]) != decided(heads.record().outputs[:18])
-    branch = heads.record().branch(first.join(Intervention(**at)))
+    branch = heads.record().branch(first.join(at))
     outputs = list(branch.run())
     assert_equal(outputs[:18], alone[:18])
     assert later == "task" or decided(outputs) == decided(alone), "the settings are those in force"

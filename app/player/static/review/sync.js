@@ -5,7 +5,7 @@ import { focusedInput, setStatus } from "../dom/dom.js";
 import { describeAction } from "../events/event_words.js";
 import { withTimeout } from "../state/increments.js";
 import { eventTime, requestScoring, scoreIfWanted } from "../state/layer.js";
-import { currentPlace, eventByKey, isAtPlace, mergeOpinions, sideByKey } from "../events/opinions.js";
+import { currentEvent, currentPlace, eventByKey, isAtPlace, mergeOpinions, sideByKey } from "../events/opinions.js";
 import { goToEvent, showFailureOfMoved } from "../playback/selection.js";
 
 const RETRY_MS = 3000,
@@ -122,11 +122,14 @@ function handleReply(player, video, reply) {
   if (wanted && !focusedInput(player)) showChanged(player, wanted);
 }
 
-// Selects the changed event at its present time. Later actions of the same place wait on: theirs is the new one.
+// Selects the changed event at its present time; the model's event stays selected if its reference was changed. Later
+// actions of the same place wait on: theirs is the new one.
 function showChanged(player, key) {
   const side = sideByKey(player, key),
+    selected = currentEvent(player),
+    event = selected?.other === key && selected.turn !== null ? selected : eventByKey(player, key),
     later = [...player.review.origins].filter(([, place]) => isAtPlace(player, place));
-  goToEvent(player, eventByKey(player, key), side && eventTime(player, side));
+  goToEvent(player, event, side && eventTime(player, side));
   for (const [id] of later) player.review.origins.set(id, currentPlace(player));
 }
 

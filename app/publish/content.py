@@ -1,7 +1,7 @@
 """The data of a published player as JSON: the table of videos, and the run of each video."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Final
@@ -37,6 +37,8 @@ class VideoContent:
     """Its run as JSON; empty for a video without outputs."""
     counts: VideoCounts | None
     """Counts of its scores; None without outputs or without a reference."""
+    mistakes: Mapping[float, str]
+    """The mistake in a sentence, as the player shows it, by the time in seconds of each of its failures."""
 
 
 def pack_video(run: Run, encode: Encode, *, moment: int | None = None) -> VideoContent:
@@ -70,12 +72,19 @@ def pack_video(run: Run, encode: Encode, *, moment: int | None = None) -> VideoC
         row=row,
         payload=to_json({**packed, **of_page}),
         counts=analysis.counts if analysis is not None else None,
+        mistakes={
+            packed["failures"][number]["frame"] / packed["fps"]: " ".join(
+                filter(None, (mistake["scene"], mistake["act"] or mistake["states"]))
+            )
+            for mistake in packed["mistakes"]
+            for number in mistake["failures"]
+        },
     )
 
 
 def pack_failed(video_id: str, reason: str) -> VideoContent:
     """Return the content of a video without outputs."""
-    return VideoContent(row={**_row(video_id), "remark": as_sentence(reason)}, payload="", counts=None)
+    return VideoContent(row={**_row(video_id), "remark": as_sentence(reason)}, payload="", counts=None, mistakes={})
 
 
 def _row(video_id: str) -> Packed:

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated, Final, Self
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -17,6 +17,8 @@ from stepscope.eval.data.samples import Sample
 MAX_MOMENTS: Final = 10
 MAX_CAPTION: Final = 500
 MAX_SENTENCE: Final = 2000
+NEAR_S: Final = 0.5
+"""A moment is that of a mistake if a failure of it is at most this far away."""
 MAX_STORY_BYTES: Final = 64 * 2**10
 """Maximum size of a story file: ten moments of the longest captions and names need about half of it."""
 PICTURES: Final = "story"
@@ -35,11 +37,18 @@ class StoryMoment(BaseModel):
     time_s: Annotated[float, Field(ge=0, le=1e6)]
     caption: Annotated[str, Field(max_length=MAX_CAPTION)] = ""
     sentence: Annotated[str, Field(max_length=MAX_SENTENCE)] = ""
-    """The mistake in a sentence, as the player showed it."""
+    """The mistake in a sentence, as the player showed it; where the field is missing, that of the run is written."""
     evidence: Annotated[str, Field(max_length=MAX_SENTENCE)] = ""
     """The sentence of the evidence for the decision, if the run had it."""
     event: Annotated[str, Field(max_length=1000)] | None = None
     """Key of the event that the player selects; None for that at the time."""
+
+    def tell(self, mistakes: Mapping[float, str]) -> Self:
+        """Return the moment with a sentence: its own, or else that of the nearest mistake, by the time of failures."""
+        time_s = min(mistakes, key=lambda time_s: abs(time_s - self.time_s), default=None)
+        if "sentence" in self.model_fields_set or time_s is None or abs(time_s - self.time_s) > NEAR_S:
+            return self
+        return self.model_copy(update={"sentence": mistakes[time_s]})
 
 
 class Story(BaseModel):

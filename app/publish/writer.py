@@ -231,6 +231,8 @@ def _pack_story(
         if content is None or not content.payload:
             reason = content.row["remark"] if content is not None else "It is not among the published videos."
             raise ValueError(f"moment {number} of the story, {moment.video} of {moment.run}, has no run: {reason}")
+    moments = tuple(moment.tell(found[moment.run, moment.video].mistakes) for moment in story.moments)
+    story = story.model_copy(update={"moments": moments})
     pictures = write_story(folder, story, partial(find_story_sample, sources), has_pictures=has_pictures)
     return {
         "title": story.title,

@@ -55,13 +55,14 @@ def main() -> None:
 
     base = _measure(record)
     print(f"{'stream 60 frames':<20} {base:7.0f} ms   1.0")
-    for name, run in {
+    runs: dict[str, Callable[[], object]] = {
         "stream them again": lambda: record(recording.outputs),
         "frames": explain,
         "frames and patches": lambda: explain(patches_frame=FRAME),
         "frames and texts": lambda: explain(with_texts=True),
         "random weights": lambda: randomize(checkpoint.model),
-    }.items():
+    }
+    for name, run in runs.items():
         value = _measure(run)
         print(f"{name:<20} {value:7.0f} ms {value / base:5.1f}", flush=True)
 

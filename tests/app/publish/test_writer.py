@@ -190,6 +190,23 @@ def test_a_story_comes_first_with_pictures_captions_and_its_other_runs(demo_mani
     assert "\\<img src=x onerror=window.hacked=1\\>" in written
 
 
+def test_a_moment_without_a_sentence_has_that_of_the_mistake_there(tmp_path: Path) -> None:
+    run = RunFolder(ASSETS / "demo" / "run")
+    mistake = "The assistant noted the start of “put on the head” instead of “mount the block”."
+    moment = {"run": "run", "video": "robot-permuted", "caption": "Here."}
+    story = tell(
+        {**moment, "time_s": 15.4},
+        {**moment, "time_s": 14.4},
+        {**moment, "time_s": 15, "sentence": "Mine."},
+        {**moment, "time_s": 15, "sentence": ""},
+    )
+    publish(run, tmp_path / "site", videos=["robot-permuted"], files="none", story=story)
+    filled, *others = read(tmp_path / "site/data/run.json")["story"]["moments"]
+    assert filled["sentence"] == mistake
+    assert [other["sentence"] for other in others] == ["", "Mine.", ""]
+    assert (tmp_path / "site" / "story.md").read_text(encoding="utf-8").count(mistake) == 1
+
+
 MOMENT: dict[str, Any] = {"run": "r", "video": "v", "time_s": 1.0}
 
 

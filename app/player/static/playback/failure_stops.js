@@ -73,8 +73,8 @@ export function goOnSettling(player) {
 
 // Whether a stop lies beyond the current place, after it (`by` 1) or before it (-1). The place is the selected stop,
 // else the selected event in the order of events, else the playhead: N then includes the stops at the playhead's own
-// time. It also includes a stop that a verdict selected, so that N after each verdict skips no failure. Where a turn was
-// moved, its old and its new time are both the place; an added turn has no place in that order.
+// time. It also includes a stop that a verdict selected, so that N after each verdict skips no failure. Where a turn
+// was moved, its old and its new time are both the place; an added turn has no place in that order.
 function isBeyondPlace(player, by) {
   const least = by > 0 && player.isAfterVerdict ? 0 : 1;
   if (player.stopIndex !== null) return ({ number }) => by * (number - player.stopIndex) >= least;

@@ -156,3 +156,8 @@ def test_n_skips_no_failure_beside_a_turn_that_was_moved(page: Page) -> None:
     assert press(page, "b", "b")["time"] == pytest.approx(4, abs=0.01)
     page.keyboard.press("n")
     assert inspect(page)["said"].endswith("0:03.5"), "between its two times"
+    go_to(page, "reference", "What is next?")
+    assert (
+        press(page, "v", "v")["said"]
+        == "The user turn “What is next? ” at 0:03.0 has its time of the source again. Z takes it back."
+    )

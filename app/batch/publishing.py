@@ -17,12 +17,13 @@ from stepscope.app.controls import widgets
 from stepscope.app.controls.cancellable import WorkButtons, show_ended, show_working, wire_work
 from stepscope.app.core.batch_context import BatchContext
 from stepscope.app.core.run import file_name
+from stepscope.app.core.videos import name_uploads
 from stepscope.app.formatting import as_sentence
 from stepscope.app.player.commands import InPlayer
-from stepscope.app.publish.folder import check_replaceable
+from stepscope.app.publish.folder import check_replaceable, hide_digests
 from stepscope.app.publish.options import VideoFiles
 from stepscope.app.publish.story import Story, parse_story, write_story
-from stepscope.app.publish.writer import Source, estimate_bytes, find_story_sample, open_story, write_player
+from stepscope.app.publish.writer import Source, estimate_bytes, find_story_sample, open_story, tell_story, write_player
 from stepscope.app.templates import render, render_note
 from stepscope.app.window.context import AppContext
 from stepscope.app.window.live_run import Cancellable
@@ -115,7 +116,8 @@ def publish(
             if chosen.target == AS_MARKDOWN:
                 assert plan.story is not None
                 folder.mkdir()
-                write_story(folder, plan.story, partial(find_story_sample, plan.sources))
+                write_story(folder, tell_story(plan.story, plan.sources), partial(find_story_sample, plan.sources))
+                hide_digests(folder, name_uploads(one.video_id for source in plan.sources for one in source.entries))
             else:
                 yield from _write(plan, chosen, folder, live)
             if live.is_cancelled:

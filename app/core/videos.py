@@ -6,10 +6,12 @@ streamed raises ``VideoError``.
 
 import io
 import math
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from filecmp import cmp
 from functools import lru_cache
+from itertools import chain, count
 from pathlib import Path
 from typing import Final
 
@@ -98,6 +100,22 @@ class Clip:
     def copy_reason(self) -> str:
         """Why the page shows a converted copy; empty if browsers can show the file itself."""
         return _find_copy_reason(self.path)
+
+
+_UPLOAD: Final = re.compile(r"(.+) [0-9a-f]{32}", re.DOTALL)
+"""The id of an upload; see ``Clip.video_id``."""
+
+
+def name_uploads(video_ids: Iterable[str]) -> Mapping[str, str]:
+    """Return a unique name without the digest for each upload among the ids: its file name, if needed with a number."""
+    known = dict.fromkeys(video_ids)
+    names, taken = dict[str, str](), {video_id for video_id in known if not _UPLOAD.fullmatch(video_id)}
+    for video_id in known:
+        if found := _UPLOAD.fullmatch(video_id):
+            numbered = (f"{found[1]} {number}" for number in count(2))
+            names[video_id] = next(name for name in chain([found[1]], numbered) if name not in taken)
+            taken.add(names[video_id])
+    return names
 
 
 _DRAWINGS = ASSETS / "demo"

@@ -13,6 +13,7 @@ from stepscope.app.figures.charts.registry import CHARTS
 from stepscope.app.formatting import as_sentence, shorten_ids
 from stepscope.app.player.score_tiles import count_beside, make_tiles
 from stepscope.app.review_store.events import name_events
+from stepscope.app.window.failures import find_lost_pairs, pack_mistakes
 from stepscope.app.window.landing import find_worst_moment
 from stepscope.app.window.payload import Packed, pack_run
 from stepscope.engine.io.files import replace_nan, replace_surrogates_in, to_json
@@ -37,8 +38,6 @@ class VideoContent:
     """Its run as JSON; empty for a video without outputs."""
     counts: VideoCounts | None
     """Counts of its scores; None without outputs or without a reference."""
-    mistakes: Mapping[float, str]
-    """The mistake in a sentence, as the player shows it, by the time in seconds of each of its failures."""
 
 
 def pack_video(run: Run, encode: Encode, *, moment: int | None = None) -> VideoContent:
@@ -72,19 +71,28 @@ def pack_video(run: Run, encode: Encode, *, moment: int | None = None) -> VideoC
         row=row,
         payload=to_json({**packed, **of_page}),
         counts=analysis.counts if analysis is not None else None,
-        mistakes={
-            packed["failures"][number]["frame"] / packed["fps"]: " ".join(
-                filter(None, (mistake["scene"], mistake["act"] or mistake["states"]))
-            )
-            for mistake in packed["mistakes"]
-            for number in mistake["failures"]
-        },
     )
 
 
 def pack_failed(video_id: str, reason: str) -> VideoContent:
     """Return the content of a video without outputs."""
-    return VideoContent(row={**_row(video_id), "remark": as_sentence(reason)}, payload="", counts=None, mistakes={})
+    return VideoContent(row={**_row(video_id), "remark": as_sentence(reason)}, payload="", counts=None)
+
+
+def list_mistakes(run: Run, encode: Encode) -> Mapping[float, str]:
+    """Return the mistakes of a run, each in a sentence as in the player, by the times in seconds of their failures."""
+    analysis = analyze_run(run, encode)
+    if analysis is None or run.reference is None:
+        return {}
+    judged, sample = analysis.judged, run.reference
+    lost = find_lost_pairs(judged, sample, run.scoring.zero_cost)
+    return {
+        run.outputs[judged.failures[number].frame_index].time_s: " ".join(
+            filter(None, (found["scene"], found["act"] or found["states"]))
+        )
+        for found in pack_mistakes(judged, sample, run, lost=lost)
+        for number in found["failures"]
+    }
 
 
 def _row(video_id: str) -> Packed:

@@ -3,7 +3,7 @@
 import re
 import shutil
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
@@ -129,6 +129,20 @@ A finished run in the read-only player of StepScope. Any web server can serve th
 python -m http.server
 ```
 """
+
+
+def hide_digests(folder: Path, names: Mapping[str, str]) -> None:
+    """Write the names of uploads for their ids in all texts of a folder, also where a chart has cut an id.
+
+    The digest of an id opens the upload on the page where it was made. Keys of events keep it: they are hashes.
+    """
+    digests = {f" {video_id[-32:]}": name[len(video_id) - 33 :] for video_id, name in names.items()}
+    for path in folder.rglob("*") if names else ():
+        if path.suffix in (".json", ".jsonl", ".csv", ".md") and not path.is_symlink():
+            content = path.read_bytes()
+            for digest, number in digests.items():
+                content = re.sub(rf"{digest[:12]}[0-9a-f]*".encode(), number.encode(), content)
+            path.write_bytes(content)
 
 
 def write_page(folder: Path, *, title: str) -> None:

@@ -44,9 +44,9 @@ class StoryMoment(BaseModel):
     """Key of the event that the player selects; None for that at the time."""
 
     def tell(self, mistakes: Mapping[float, str]) -> Self:
-        """Return the moment with a sentence: its own, or else that of the nearest mistake, by the time of failures."""
+        """Return the moment with the sentence of the nearest mistake, if one is near; ``mistakes`` are by time."""
         time_s = min(mistakes, key=lambda time_s: abs(time_s - self.time_s), default=None)
-        if "sentence" in self.model_fields_set or time_s is None or abs(time_s - self.time_s) > NEAR_S:
+        if time_s is None or abs(time_s - self.time_s) > NEAR_S:
             return self
         return self.model_copy(update={"sentence": mistakes[time_s]})
 

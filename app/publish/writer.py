@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any, Final, Self
 
 from stepscope.app.core.display_copies import DisplayCopies
-from stepscope.app.core.run import RUN_FILES, write_content
+from stepscope.app.core.run import RUN_FILES, Run, write_content
 from stepscope.app.core.saved import read_saved_run
-from stepscope.app.core.videos import Clip, sample_clip
+from stepscope.app.core.videos import Clip, name_uploads, sample_clip
 from stepscope.app.formatting import as_sentence
-from stepscope.app.publish.content import VideoContent, pack_charts, pack_failed, pack_index, pack_video
-from stepscope.app.publish.folder import file_stem, replace_folder, write_page
+from stepscope.app.publish.content import VideoContent, list_mistakes, pack_charts, pack_failed, pack_index, pack_video
+from stepscope.app.publish.folder import file_stem, hide_digests, replace_folder, write_page
 from stepscope.app.publish.options import VideoFiles
 from stepscope.app.publish.story import Story, StoryMoment, write_story
 from stepscope.app.window.payload import Packed
@@ -65,6 +65,14 @@ class Source:
             raise ValueError(f"the run {self.name} has no video {', '.join(sorted(absent))}")
         return replace(self, entries=[entry for entry in self.entries if entry.video_id in video_ids])
 
+    def read(self, sample: Sample) -> Run:
+        """Return the run of a video. Raises ``ValueError`` if it has no outputs, or invalid ones."""
+        split = Path(str(self.settings.get("split") or "")).stem
+        path, writer = sample.video_path or Path(), self.reference_writer
+        clip = sample_clip(sample, path, is_bundled=False, split=split, reference_writer=writer)
+        run = read_saved_run(self.run, clip, settings=self.settings, scoring=self.scoring, encoder=self.encoder)
+        return replace(run, name=self.name)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PublishProgress:
@@ -88,6 +96,22 @@ def find_story_sample(sources: Sequence[Source], moment: StoryMoment) -> Sample 
     """Return the sample of a moment's video in its run; None if it cannot be used."""
     entries = (entry for source in sources if source.name == moment.run for entry in source.entries)
     return next((entry for entry in entries if isinstance(entry, Sample) and entry.video_id == moment.video), None)
+
+
+def tell_story(story: Story, sources: Sequence[Source]) -> Story:
+    """Return a story in which a moment without a sentence has that of the mistake there, if its run has one."""
+    return story.model_copy(update={"moments": tuple(_tell(moment, sources) for moment in story.moments)})
+
+
+def _tell(moment: StoryMoment, sources: Sequence[Source]) -> StoryMoment:
+    sample = find_story_sample(sources, moment)
+    if sample is None or "sentence" in moment.model_fields_set:
+        return moment
+    source = next(source for source in sources if source.name == moment.run)
+    try:
+        return moment.tell(list_mistakes(source.read(sample), source.encode))
+    except ValueError:  # a video without outputs, which its row names
+        return moment
 
 
 _MAX_NAMED: Final = 3
@@ -164,6 +188,7 @@ def write_player(
     """
     sources = (source, *others)
     _check_videos([entry for one in sources for entry in one.entries if isinstance(entry, Sample)], files)
+    story = story and tell_story(story, sources)
     provenance = _make_provenance(source)
     title = _clean_title(title or (story.title if story else "")) or f"StepScope: {provenance.run}"
     with replace_folder(out) as folder:
@@ -171,10 +196,12 @@ def write_player(
             (folder / name).mkdir()
         found, problems = dict[tuple[str, str], VideoContent](), dict[str, str]()
         entries = [(one, entry) for one in sources for entry in one.entries]
-        videos = _PlacedVideos(folder / "videos", files)
+        videos, names = _PlacedVideos(folder / "videos", files), name_uploads(entry.video_id for _, entry in entries)
         for number, (one, entry) in enumerate(entries, start=1):
             moment = None if one is source or story is None else _find_number(story, one.name, entry.video_id)
-            content = _write_video(folder, one, entry, file_stem(number, entry.video_id), videos, moment=moment)
+            stem = file_stem(number, names.get(entry.video_id, entry.video_id))
+            content = _write_video(folder, one, entry, stem, videos, moment=moment)
+            content.row["id"] = names.get(entry.video_id, entry.video_id)  # before long ids are shortened
             found[one.name, entry.video_id] = content
             problems |= {entry.video_id: content.row["remark"]} if content.row["remark"] else {}
             yield PublishProgress(num_done=number, num_videos=len(entries), problems=problems)
@@ -195,6 +222,7 @@ def write_player(
         _write(folder / "data" / "charts.json", to_json(pack_charts(results)))
         _write(folder / "data" / "run.json", to_json(index))
         _write_diagnosis(folder / "data", source)
+        hide_digests(folder, names)
         write_page(folder, title=title)
 
 
@@ -231,8 +259,6 @@ def _pack_story(
         if content is None or not content.payload:
             reason = content.row["remark"] if content is not None else "It is not among the published videos."
             raise ValueError(f"moment {number} of the story, {moment.video} of {moment.run}, has no run: {reason}")
-    moments = tuple(moment.tell(found[moment.run, moment.video].mistakes) for moment in story.moments)
-    story = story.model_copy(update={"moments": moments})
     pictures = write_story(folder, story, partial(find_story_sample, sources), has_pictures=has_pictures)
     return {
         "title": story.title,
@@ -259,16 +285,12 @@ def _write_video(
     """
     if isinstance(entry, InvalidSample):
         return pack_failed(entry.video_id, entry.reason)
-    path, writer = entry.video_path or Path(), source.reference_writer
-    split = Path(str(source.settings.get("split") or "")).stem
-    clip = sample_clip(entry, path, is_bundled=False, split=split, reference_writer=writer)
     try:
-        run = read_saved_run(source.run, clip, settings=source.settings, scoring=source.scoring, encoder=source.encoder)
+        run = source.read(entry)
     except ValueError as error:
         return pack_failed(entry.video_id, str(error))
-    run = replace(run, name=source.name)
-    video, problem = videos.place(clip, stem)
-    shown = replace(run, clip=replace(clip, path=Path())) if problem else run
+    video, problem = videos.place(run.clip, stem)
+    shown = replace(run, clip=replace(run.clip, path=Path())) if problem else run
     content = pack_video(shown, source.encode, moment=moment)
     _write(folder / "data" / f"{stem}.json", content.payload)
     for name in RUN_FILES:

@@ -16,7 +16,7 @@ from stepscope.eval.data.loading import read_samples
 from stepscope.eval.runs.folder import RunFolder
 from tests.app.publish.conftest import HOSTILE, HOSTILE_IDS
 from tests.conftest import STEPS, moving_square
-from tests.support.data.batches import write_split
+from tests.support.data.batches import write_scores, write_split
 from tests.support.data.saved_runs import save_run
 from tests.support.pages.published import make_source, publish
 from tests.support.paths import ASSETS
@@ -144,6 +144,27 @@ def test_missing_videos_are_named_and_not_needed_without_pictures(tmp_path: Path
     assert publish(run, tmp_path / "site", files="none") == {}
     assert [row["video"] for row in read(tmp_path / "site/data/run.json")["videos"]] == [None, None]
     assert not (tmp_path / "site" / "videos").exists()
+
+
+def test_uploads_have_the_names_of_their_files_and_nowhere_their_digests(tmp_path: Path) -> None:
+    digests = ["6d29bb2dec53cf72d56aad5924b3e2e8", "7c1f" * 8, "e83b" * 8]
+    long = f"{'x' * 30}.mp4"  # charts cut the id within its digest
+    ids = [f"mine.mp4 {digests[0]}", f"mine.mp4 {digests[1]}", f"{long} {digests[2]}", "boat"]
+    turns = [{"time_s": 1.0, "role": "assistant", "text": "Done."}]
+    video = {"fps": 2.0, "num_frames": 6, "goal": "", "steps": STEPS, "turns": turns}
+    split = write_split(tmp_path, *({"video_id": video_id, **video} for video_id in ids))
+    run = save_run(tmp_path / "run", split, failed=[ids[2]])
+    write_scores(split, run.path)
+    story = tell({"run": "run", "video": ids[1], "time_s": 1.0})
+    publish(run, tmp_path / "site", files="none", story=story)
+    index = read(tmp_path / "site/data/run.json")
+    names = ["mine.mp4", "mine.mp4 2", long, "boat"]
+    assert [row["id"] for row in index["videos"]] == names
+    assert index["story"]["moments"][0]["video"] == names[1]
+    assert read(tmp_path / "site/data/0002-mine-mp4-2.json")["video_id"] == names[1]
+    files = [path for path in (tmp_path / "site").rglob("*") if path.is_file() and path.suffix not in (".js", ".css")]
+    for digest in digests:
+        assert [path for path in files if digest[:8] in path.name or digest[:10].encode() in path.read_bytes()] == []
 
 
 def test_failed_videos_are_rows_with_a_reason(demo_manifest: Path, tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """The page with the bundled model and further runs: what it asks, marks, keeps in history and does not compare."""
 
+import re
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path

@@ -85,5 +85,9 @@ def parse_yaml(text: str, *, name: str, keys: Iterable[str] = ()) -> Any:
         return yaml.load("\n".join(colon.sub(r"\1: ", line) for line in lines), Loader=_NoAliasLoader)
     except RecursionError:
         raise ValueError(f"{name} cannot be read as YAML: it is nested too deep") from None
+    except yaml.MarkedYAMLError as error:
+        line = f"line {error.problem_mark.line + 1}: " if error.problem_mark else ""
+        words = " ".join((error.problem or error.context or "").replace("'<stream end>'", "the end").split())
+        raise ValueError(f"{name} cannot be read as YAML: {line}{words}") from error
     except (ValueError, yaml.YAMLError) as error:
         raise ValueError(f"{name} cannot be read as YAML: {' '.join(str(error).split())}") from error

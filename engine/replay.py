@@ -6,6 +6,7 @@ Later outputs serve as drafts. Example: run A speaks at frame 50 only, run B, wi
 crops the cache after the image of frame 30, generates its response, and verifies the outputs of A from frame 31 on.
 """
 
+from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import fields, replace
 from types import NoneType
@@ -117,32 +118,45 @@ class Recording:
         """Return a recording of the same frames that differs by an intervention, and has yet to run.
 
         A branch of a branch has both interventions. The branch takes over the KV cache of this recording, so a second
-        one must feed the context again. If this run was stopped, the branch has the same number of frames. With
-        ``task_from``, the turns before that frame are those of this run. More questions may be ``asked`` while it runs.
-        Sampled texts are drawn again, without reuse. Raises ``ValueError`` for a frame that the run does not have.
+        one must feed the context again. If this run was stopped, the branch has the same number of frames. Before
+        ``kept_until``, its turns are those of this run, or of a branch, run here, with all that differs before.
+        More questions may be ``asked`` while it runs. Sampled texts are drawn again, without reuse. Raises
+        ``ValueError`` for a frame that the run does not have.
         """
         check_type("intervention", intervention, Intervention, "an Intervention")
-        change = intervention
+        change, source = intervention, self
         _check_frames(change, num_frames=len(self.outputs))
+        if kept := change.kept_until:
+            source = self._run_before(change, kept)
+            written = force_outputs(source.outputs, until=kept).turns
+            later = {frame: turn for frame, turn in change.turns.items() if frame >= kept}
+            change = replace(change, turns={**written, **later}, until=max(kept, change.until))
         task, config = change.change_task(self.task), change.config or self.config
-        if change.task_from:
-            change = force_outputs(self.outputs, until=change.task_from).join(change)
         features = tuple(self._features[: len(self.outputs)])
         recording = Recording(self._streamer.checkpoint, features, task=task, config=config, asked=asked)
         recording._streamer.memory = self._streamer.memory
         recording.intervention = self.intervention.join(change)
-        prior = self._prior_run or PriorRun(outputs=tuple(self.outputs))
+        prior = source._prior_run or PriorRun(outputs=tuple(source.outputs))
         if config.do_sample:  # a forced text keeps its ids
             recording._prior_run = PriorRun(outputs=(), written=prior.written)
             return recording
-        if not self._can_reuse(config):
+        if not source._can_reuse(config):
             recording._prior_run = replace(prior, trace=None)
             return recording
-        recording._prior_run, recording._cache = prior, self._cache
-        if self._prior_run is not None and self._prior_run.trace is not None:
-            trace = replace(self._prior_run.trace, num_cached=0)
-            self._prior_run, self._cache = replace(self._prior_run, trace=trace), None
+        recording._prior_run, recording._cache = prior, source._cache
+        if source._prior_run is not None and source._prior_run.trace is not None:
+            trace = replace(source._prior_run.trace, num_cached=0)
+            source._prior_run, source._cache = replace(source._prior_run, trace=trace), None
         return recording
+
+    def _run_before(self, change: Intervention, kept: int) -> "Recording":
+        """Return a branch, which has run, with what differs before a frame; this recording if nothing does."""
+        earlier = replace(change.before(kept, fps=self.config.fps), is_probed=False)
+        if earlier == Intervention():
+            return self
+        branch = self.branch(earlier)
+        deque(branch.run(), maxlen=0)
+        return branch
 
     def _can_reuse(self, config: StreamConfig) -> bool:
         """Return whether the results of this run are those of the same tokens under other settings."""

@@ -61,7 +61,7 @@ def change_run(workspace: Workspace, run: Run, sample: Sample, changes: Sequence
         )
     with workspace.record(run, sample) as recording:
         plain, task, config = recording.outputs, recording.task, recording.config
-        changed = make_branch(changes, task=task, config=config, num_frames=len(plain), outputs=plain)
+        changed = make_branch(changes, task=task, config=config, num_frames=len(plain))
         branch = recording.branch(changed)
         outputs = list(branch.run())
     pairs = list(zip(plain, outputs, strict=True))

@@ -24,7 +24,7 @@ from stepscope.eval.metrics.matched_video import LiveCounts
 from stepscope.eval.metrics.score import VideoAnalysis, analyze_video
 from stepscope.eval.reports.scoring import ScoreSettings
 from stepscope.eval.runs.folder import has_states, read_signal_specs
-from stepscope.eval.runs.provenance import Provenance, VideoTraces, describe_questions, write_traces
+from stepscope.eval.runs.provenance import WHAT_IF, Provenance, VideoTraces, describe_questions, write_traces
 from stepscope.eval.runs.roots import DiagnosedVideo, RunDiagnosis
 
 MAX_TASK_CHARS: Final = 200_000
@@ -197,7 +197,7 @@ class Run:
         if self.task.questions:
             settings["asked_in_run"] = describe_questions(self.task.questions)
         if self.branch is not None:
-            settings["asked_in_run"] = f"what if {self.branch.name}"
+            settings["asked_in_run"] = f"{WHAT_IF} {self.branch.name}"
         return Provenance.of_settings(self.name or self.digest, settings)
 
     def before_first_frame(self, *, task: Task, settings: Mapping[str, Any]) -> "Run":

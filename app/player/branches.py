@@ -22,7 +22,7 @@ from stepscope.engine.control.branch_files import BRANCH_KEYS, make_branch
 from stepscope.engine.control.intervention import Intervention
 from stepscope.engine.control.task import Task
 from stepscope.engine.io.files import replace_surrogates, strip_text
-from stepscope.engine.records import FrameOutput, frame_at
+from stepscope.engine.records import frame_at
 from stepscope.engine.replay import Recording
 from stepscope.eval.reports.mistakes import name_steps
 
@@ -68,7 +68,7 @@ def plan_branch(context: AppContext, run: Run, changes: str, **planned: Any) -> 
         raise ValueError(f"the changes have more than {MAX_CHANGES} characters; shorten them")
     _check_repeatable(context, run)
     if run.outputs:
-        _read(run, text, run.outputs)
+        _read(run, text, len(run.outputs))
     return PlannedBranch(changes=text, **planned)
 
 
@@ -98,7 +98,7 @@ def begin_branch(context: AppContext, live: LiveRun, plan: PlannedBranch) -> Gen
         live.linked_digest = None
     outputs = tuple(recording.outputs)
     root = replace(root, outputs=outputs, is_finished=True)
-    change, content = _read(root, plan.changes, outputs)
+    change, content = _read(root, plan.changes, len(outputs))
     if change.config is not None:
         model = context.checkpoint.model
         lengths = {"lookahead": FRAMES_PER_PASS, "max_seq_len": model.max_context}
@@ -113,11 +113,10 @@ def begin_branch(context: AppContext, live: LiveRun, plan: PlannedBranch) -> Gen
     live.run = replace(again, clip=clip, config=config, typed_task=None, letter="B", kept=None, branch=branch)
 
 
-def _read(root: Run, text: str, outputs: Sequence[FrameOutput]) -> tuple[Intervention, list[Mapping[str, Any]]]:
+def _read(root: Run, text: str, num_frames: int) -> tuple[Intervention, list[Mapping[str, Any]]]:
     """Return the intervention of changes, and the list of them."""
     content = parse_yaml(text, name="the changes", keys=BRANCH_KEYS)
-    run: dict[str, Any] = {"task": root.task, "config": root.config, "num_frames": len(outputs)}
-    return make_branch(content, **run, outputs=outputs), content
+    return make_branch(content, task=root.task, config=root.config, num_frames=num_frames), content
 
 
 def _fit_reference(clip: Clip, task: Task) -> Clip:

@@ -93,7 +93,8 @@ def show_cost(context: AppContext, batches: BatchContext, window: Window, form: 
         run = _find_run(context, window)
         name = _name_kept(run)
         if not (batches.runs / name).exists():
-            kept = f"At most {float(form.max_cost or 0):g} runs; the run is kept in Batch for it, as {name}."
+            own = ", and those of your own experiments" if form.own else ""
+            kept = f"At most {float(form.max_cost or 0):g} runs{own}; the run is kept in Batch for it, as {name}."
             return Updates(progress=render_note(kept))
         form = _with_kept_experiments(batches, name, form)
         plan = _plan(batches, run, name, form)

@@ -41,6 +41,7 @@ _CONDITIONS: Final = {
 """The condition of each experiment of ``eval.diagnosis.experiments`` in a sentence."""
 _NOT_EXPLAINED: Final = "Not explained yet: experiments can find out why."
 BLIND: Final = "Blind: the reason is shown after your verdict on the first mistake, too."
+_NO_EARLIER: Final = "its picture is the first, so no earlier one can take its place"
 _NO_PROOF: Final = (
     "It does not prove what the model saw: recency, the picture difference and random weights may rank the pictures "
     "the same way, without any understanding."
@@ -232,7 +233,8 @@ def _pack_decision(evidence: Evidence, names: Mapping[str, str]) -> Packed:
     fewest = evidence.fewest_last_frames
     kept = "the last picture keeps" if fewest == 1 else f"the last {fewest} pictures keep"
     kept = f"{kept} the decision" if fewest else "the decision stays the same without any picture"
-    most = max((abs(frame.log_odds or 0.0) for frame in evidence.frames), default=0.0)
+    moves = [abs(frame.log_odds) for frame in evidence.frames if frame.log_odds is not None]
+    moved = f"one picture moves them by at most {max(moves):.2g}; {kept}" if moves else _NO_EARLIER
     return {
         "frame": evidence.frame_index,
         "frames": [frame.frame_index for frame in evidence.frames],
@@ -245,8 +247,7 @@ def _pack_decision(evidence: Evidence, names: Mapping[str, str]) -> Packed:
         **_pack_patches(evidence),
         "texts": [[one.change, one.text, *_round((one.log_odds, one.random_log_odds))] for one in evidence.texts],
         "fewest": fewest,
-        "words": f"Evidence for {_describe_decision(evidence, names)}: log-odds {evidence.log_odds:+.1f}; "
-        f"one picture moves them by at most {most:.2g}; {kept}.",
+        "words": f"Evidence for {_describe_decision(evidence, names)}: log-odds {evidence.log_odds:+.1f}; {moved}.",
         "no_proof": _NO_PROOF,
     }
 

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
 from tqdm import tqdm
 
@@ -67,8 +67,7 @@ def _run_branch(path: Path, recording: Recording, expected: int | None) -> list[
     """Run a recording, then its branch with the changes of a file; print how many frames differ, return the branch."""
     read_branch(path, task=recording.task, config=recording.config, num_frames=_MOST_FRAMES)  # errors come at once
     plain = list(_progress(recording.run(), expected, recording.checkpoint))
-    run: dict[str, Any] = {"task": recording.task, "config": recording.config}
-    change = read_branch(path, **run, num_frames=len(plain), outputs=plain)
+    change = read_branch(path, task=recording.task, config=recording.config, num_frames=len(plain))
     outputs = list(_progress(recording.branch(change).run(), len(plain), recording.checkpoint))
     pairs = list(zip(plain, outputs, strict=True))
     num_texts = sum((a.response, a.updates) != (b.response, b.updates) for a, b in pairs)

@@ -18,46 +18,38 @@ The file is a list of changes. Each has a ``time`` in seconds, by default 0, and
       goal: build the boat      # from this time on; the context begins again there, unless it is 0
       steps: [set down the hull, hang the sail]
     - time: 8
-      settings: {speak_threshold: 0.4, system_prompt: Be brief.}    # from then on, after the own turns of the run
+      settings: {speak_threshold: 0.4, system_prompt: Be brief.}    # from then on, after the turns before
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any, Final
 
 from stepscope.engine.config import StreamConfig
 from stepscope.engine.config_files import read_yaml
-from stepscope.engine.control.intervention import ForcedTurn, Intervention, force_outputs
+from stepscope.engine.control.intervention import ForcedTurn, Intervention
 from stepscope.engine.control.task import Task
 from stepscope.engine.dialogue import STATES, parse_steps, parse_update
 from stepscope.engine.io.json_records import short_repr
-from stepscope.engine.records import FrameOutput, UserTurn, frame_at
+from stepscope.engine.records import UserTurn, frame_at
 
 _ACTS: Final = ("state", "refresh", "message", "updates", "ask", "freeze", "swap", "goal", "steps", "settings")
 BRANCH_KEYS: Final = ("time", *_ACTS)
 
 
-def read_branch(
-    path: Path, *, task: Task, config: StreamConfig, num_frames: int, outputs: Sequence[FrameOutput] = ()
-) -> Intervention:
-    """Return the intervention in a file, on a run with this task, settings, number of frames and ``outputs``.
+def read_branch(path: Path, *, task: Task, config: StreamConfig, num_frames: int) -> Intervention:
+    """Return the intervention in a file, on a run with this task, settings and number of frames.
 
     Raises ``ValueError`` naming the file, the change and the key.
     """
     content = read_yaml(path, keys=BRANCH_KEYS)
-    return make_branch(content, name=str(path), task=task, config=config, num_frames=num_frames, outputs=outputs)
+    return make_branch(content, name=str(path), task=task, config=config, num_frames=num_frames)
 
 
 def make_branch(
-    content: Any,
-    *,
-    name: str = "the changes",
-    task: Task,
-    config: StreamConfig,
-    num_frames: int,
-    outputs: Sequence[FrameOutput] = (),
+    content: Any, *, name: str = "the changes", task: Task, config: StreamConfig, num_frames: int
 ) -> Intervention:
     """Return the intervention of the content of a file, as ``read_branch``; errors begin with its ``name``."""
     if not isinstance(content, list) or not content:
@@ -72,8 +64,7 @@ def make_branch(
             found = found.join(change.read(found))
         except ValueError as error:
             raise ValueError(f"{name}: change {number + 1}: {error}") from error
-    # settings read the whole context: from a time on, they meet the history of the run
-    return force_outputs(outputs, until=found.until).join(found) if found.until else found
+    return found
 
 
 class _Change:
@@ -102,7 +93,7 @@ class _Change:
             **self._read_task(before),
             questions=self._read_question(),
             config=self._read_settings(before),
-            until=self._frame if "settings" in self._values else 0,
+            config_from=self._frame if "settings" in self._values else 0,
         )
 
     def _read(self, key: str, kind: type | tuple[type, ...], rule: str, default: Any = None) -> Any:
@@ -190,6 +181,6 @@ class _Change:
         known = {field.name for field in fields(StreamConfig)} - {"fps"}
         if unknown := sorted(str(name) for name in settings if name not in known):
             raise ValueError(f"settings.{unknown[0]} is not a setting of a stream that a branch can change")
-        if before.config is not None and before.until != self._frame:
+        if before.config is not None and before.config_from != self._frame:
             raise ValueError("all settings hold from one time on; give them in one change")
         return replace(before.config or self._config, **settings) if settings else None

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from stepscope.engine.config import StreamConfig
 from stepscope.engine.control.task import Task
 from stepscope.engine.dialogue import STATES
-from stepscope.engine.records import FrameOutput, UserTurn
+from stepscope.engine.records import FrameOutput, UserTurn, frame_at
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,11 +64,13 @@ class Intervention:
     """Further user turns that the assistant must answer at their frame."""
     config: StreamConfig | None = None
     """The settings, if not those of the run."""
+    config_from: int = 0
+    """The frame from which ``config`` decides. It reads the whole context, in which the turns before are kept."""
 
     def __post_init__(self) -> None:
         """Raise ``ValueError`` for a negative frame or an unknown state."""
         frames = (*self.turns, *self.states, *self.refreshes, *self.pictures, *self.pictures.values())
-        if min((self.until, self.task_from, *frames)) < 0:
+        if min((self.until, self.task_from, self.config_from, *frames)) < 0:
             raise ValueError("a frame of an intervention must be at least 0")
         for state in self.states.values():
             for step_id, value in state.items():
@@ -91,6 +93,26 @@ class Intervention:
             new = replace(task, user_turns=new.user_turns, questions=new.questions)
         return replace(new, questions=(*new.questions, *self.questions))
 
+    @property
+    def kept_until(self) -> int:
+        """The frame before which turns stay as they are without the task and the settings that hold from it on."""
+        return max(self.task_from if self.task else 0, self.config_from if self.config else 0)
+
+    def before(self, frame: int, *, fps: float) -> "Intervention":
+        """Return what differs before a frame; task and settings count that hold from an earlier one on."""
+        return Intervention(
+            turns={number: turn for number, turn in self.turns.items() if number < frame},
+            until=min(self.until, frame),
+            states={number: state for number, state in self.states.items() if number < frame},
+            refreshes=frozenset(number for number in self.refreshes if number < frame),
+            pictures={number: other for number, other in self.pictures.items() if number < frame},
+            task=self.task if self.task_from < frame else None,
+            task_from=self.task_from if self.task_from < frame else 0,
+            questions=tuple(turn for turn in self.questions if frame_at(turn.time_s, fps) < frame),
+            config=self.config if self.config_from < frame else None,
+            config_from=self.config_from if self.config_from < frame else 0,
+        )
+
     def join(self, other: "Intervention") -> "Intervention":
         """Return both as one; where they differ, ``other`` counts."""
         return replace(
@@ -104,6 +126,7 @@ class Intervention:
             task_from=other.task_from if other.task else self.task_from,
             questions=(*self.questions, *other.questions),
             config=other.config or self.config,
+            config_from=other.config_from if other.config else self.config_from,
         )
 
 

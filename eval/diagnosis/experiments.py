@@ -112,20 +112,16 @@ def list_experiments(own: Sequence[Experiment] = ()) -> tuple[Experiment, ...]:
 def choose_affordable(
     experiments: Sequence[Experiment], costs: Mapping[str, float], *, budget: float, base_cost: float = 0.0
 ) -> tuple[Experiment, ...]:
-    """Return the experiments of the kinds that fit a budget in runs, the user's own first, then the cheapest.
+    """Return the user's own experiments, whatever they cost, and the cheapest others that fit a budget in runs.
 
-    ``costs`` are by name, ``base_cost`` is what all of them need. A kind is run with its placebo or not at all. Raises
-    ``ValueError`` if the user's own do not fit.
+    ``costs`` are by name, ``base_cost`` is what all of them need. A kind is run with its placebo or not at all.
     """
     by_kind = {
         kind: sum(costs[experiment.name] for experiment in experiments if experiment.kind == kind) for kind in KINDS
     }
-    if by_kind["own"] + base_cost > budget + NOTHING:
-        enough = math.ceil(10 * (by_kind["own"] + base_cost) - NOTHING) / 10
-        raise ValueError(f"your own experiments cost about {enough:.1f} runs in all; allow at least that cost")
-    budget -= base_cost
-    chosen = set[Kind]()
-    for kind in sorted(by_kind, key=lambda kind: (kind != "own", by_kind[kind])):
+    budget -= base_cost + by_kind.pop("own")
+    chosen: set[Kind] = {"own"}
+    for kind in sorted(by_kind, key=by_kind.__getitem__):
         if by_kind[kind] <= budget:
             budget -= by_kind[kind]
             chosen.add(kind)

@@ -36,6 +36,10 @@ PROVENANCE_COLUMNS: Final[Mapping[str, str]] = {
 }
 
 
+WHAT_IF: Final = "what if"
+"""Begins ``asked_in_run`` of a branch, before its changes."""
+
+
 def hide_folders(settings: Mapping[str, Any]) -> dict[str, Any]:
     """Return settings with names in place of absolute paths, which downloads and others on the page need not see."""
     return {name: _hide_folder(value) for name, value in settings.items()}
@@ -112,7 +116,13 @@ class Provenance:
     @property
     def asked_label(self) -> str:
         """The remark beside the scores of a run with questions; empty without."""
-        return f"asked in the run: {self.asked_in_run}" if self.asked_in_run else ""
+        return ": ".join(self._asked) if self.asked_in_run else ""
+
+    @property
+    def _asked(self) -> tuple[str, str]:
+        """Label and text of what its user asked or changed in the run."""
+        label = WHAT_IF if self.asked_in_run.startswith(WHAT_IF) else "asked in the run"
+        return label, self.asked_in_run.removeprefix(f"{WHAT_IF} ")
 
     def threshold(self, name: str) -> float | None:
         """Return the threshold ``speak`` or ``update``, in [0, 1]; None if the run lacks it."""
@@ -152,7 +162,7 @@ class Provenance:
         changed = {name: value for name, value in others.items() if defaults.get(name) != value}
         rows = [
             ("run", self.run),
-            ("asked in the run", self.asked_in_run),
+            self._asked,
             ("model", " ".join(filter(None, (self.checkpoint, self.model_digest)))),
             ("heads", self.heads_digest),
             ("signals", "untrained: P(yes) of the model's own answers" if self.is_untrained else ""),

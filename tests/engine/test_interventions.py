@@ -206,6 +206,24 @@ def test_a_branch_of_a_branch_has_both_interventions(case: Case) -> None:
     assert_equal(list(again.run()), case.run_new(first.join(second)))
 
 
+@pytest.mark.parametrize("later", ["settings", "task"])
+def test_what_differs_before_later_settings_or_a_later_task_keeps_its_effect(heads: Case, later: str) -> None:
+    first, own = CHANGES["pictures"], heads.config
+    at = {"settings": Intervention(config=own, config_from=18), "task": Intervention(task=TASK, task_from=18)}[later]
+    before = heads.record().branch(first)
+    alone = list(before.run())
+    assert decided(alone[:18]) != decided(heads.record().outputs[:18])
+    branch = heads.record().branch(first.join(at))
+    outputs = list(branch.run())
+    assert_equal(outputs[:18], alone[:18])
+    assert later == "task" or decided(outputs) == decided(alone), "the settings are those in force"
+    assert_equal(outputs, heads.run_new(branch.intervention, written=before))
+    loud = Intervention(config=replace(own, speak_threshold=0.0), config_from=18)
+    outputs = list(heads.record().branch(first.join(loud)).run())
+    assert decided(outputs[:18]) == decided(alone[:18])
+    assert all(output.response is not None for output in outputs[18:])
+
+
 def test_the_reasoning_of_a_thinking_model_is_replayed(tmp_path: Path) -> None:
     case = Case(*load_thinking(tmp_path))
     recording = case.record()

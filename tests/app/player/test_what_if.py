@@ -56,7 +56,7 @@ def test_a_branch_is_that_of_the_same_file_on_the_command_line(
     task, features = plain.run.task, list(plain.recording.features)
     recording = Recording(context.checkpoint, features, task=task, config=plain.run.config)
     outputs = list(recording.run())
-    change = read_branch(file, task=task, config=plain.run.config, num_frames=len(outputs), outputs=outputs)
+    change = read_branch(file, task=task, config=plain.run.config, num_frames=len(outputs))
     expected = [(one.response, one.updates, one.dst_state) for one in recording.branch(change).run()]
     if not has_recording:
         plain.recording = None
@@ -121,7 +121,7 @@ def test_a_link_makes_the_branch_in_another_window(context: AppContext) -> None:
     ("changes", "words"),
     [
         ("- time: 99\n  ask: x", "before the end of the video"),
-        ("- a: [", "cannot be read as YAML"),
+        ("- ask: x\n- a: [", "cannot be read as YAML: line 2: expected the node content, but found the end."),
         ("- &a {ask: x}\n- *a", "alias"),
         ("x" * 20_001, "more than 20000 characters"),
     ],

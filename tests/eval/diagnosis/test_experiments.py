@@ -84,6 +84,7 @@ def test_a_budget_keeps_kinds_with_their_placebos_cheapest_first_and_the_own_one
     experiments = list_experiments(read_experiments(path))
     costs = {one.name: 3.0 if one.kind == "own" else 0.5 + KINDS.index(one.kind) for one in experiments}
     chosen = choose_affordable(experiments, costs, budget=6 + 1 + 3)
+    assert {one.kind for one in choose_affordable(experiments, costs, budget=5)} == {"own"}
     assert [one.name for one in chosen] == [
         "a context that is never cut",
         "cuts elsewhere",

@@ -16,8 +16,9 @@ export const evidence = defineLane({
   paintLabel: ({ pen, colours }, { top, height }, { decision, evidence: name }) => {
     pen.fillText("evidence", 4, top + height / 4);
     pen.fillStyle = colours.latency;
-    const words = decision ? `${name} to ±${highest(decision, name).toPrecision(2)}` : "select a mistake with some";
-    pen.fillText(words, 4, top + (3 * height) / 4);
+    const isKnown = decision?.series[name].some((value) => value !== null),
+      words = isKnown ? `${name} to ±${highest(decision, name).toPrecision(2)}` : `${name} not known`;
+    pen.fillText(decision ? words : "select a mistake with some", 4, top + (3 * height) / 4);
   },
   paint: (timeline, { run, top, height }, { decision, evidence: name }) => {
     const { pen, colours } = timeline,

@@ -33,7 +33,9 @@ const KINDS = {
       ),
       step = Math.max(0, at);
     const state = ["not_started", "in_progress", "completed"][stateAt(bands.reference[step] ?? [], frame) ?? 2];
-    return [`state: {${steps[step]?.id ?? "S1"}: ${state}}`, "refresh: true  # read now, not in the next prompt"];
+    const { id = "S1", name = "" } = steps[step] ?? {},
+      words = name.replaceAll(/\s+/g, " ");
+    return [`state: {${id}: ${state}}  # ${words}`, "refresh: true  # read now, not in the next prompt"];
   },
   update: (data, frame) => [`updates: [${textsAt(data, frame, "update", ["S1->complete"]).map(text)}]`],
   "no update": () => ["updates: []"],

@@ -106,7 +106,9 @@ function stepFailure(player, by) {
     const place = player.selectedTime === null ? clockText(player.video.time) : "this one",
       none = wanted.length
         ? `No ${stopNoun(player)} ${by > 0 ? "after" : "before"} ${place}.`
-        : "No failure of the chosen kinds.";
+        : player.data.stops.length
+          ? "No failure of the chosen kinds."
+          : "No mistake in this video.";
     const here = player.data.stops[player.stopIndex ?? -1]; // a phone has its sentence only here
     return setStatus(player, [none, here && stopText(player, here)].filter(Boolean).join(" "), true);
   }

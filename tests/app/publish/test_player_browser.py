@@ -135,7 +135,6 @@ def test_a_damaged_or_missing_file_is_named(page: Page, address: str, answer: di
     assert said in str(status.text_content())
 
 
-
 @pytest.mark.slow
 def test_a_scored_run_has_all_scores_with_intervals_and_charts_once_they_are_opened(page: Page, address: str) -> None:
     traffic = Traffic(page)

@@ -83,7 +83,7 @@ function drawCharts(pick) {
     box = createNode("details", "", [createNode("summary", "", "Charts"), grid]);
   const open = async () => {
     try {
-      for (const figures of await (await fetch("data/charts.json", { cache: "no-cache" })).json()) {
+      for (const figures of (await fetchData("data/charts.json")).content) {
         const element = createNode("div", "", createNode("div", "ss-chart")),
           trigger = (_, { point }) => pick(point),
           settings = { plotly_url: "plotly.min.js" };

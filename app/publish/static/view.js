@@ -8,7 +8,7 @@ import { clockText } from "../player/state/data.js";
 import { convertTheta, hasTheta } from "../player/state/policy.js";
 import { DECISIONS } from "../player/state/signals.js";
 
-// Returns the text of a JSON file of this folder and its content. The browser asks the server whether its copy is current.
+// Returns a JSON file of this folder as text and content. The browser asks the server whether its copy is current.
 export async function fetchData(path) {
   const answer = await fetch(path, { cache: "no-cache" }).catch(() => null);
   if (!answer?.ok) throw new Error(`${path} cannot be loaded${answer ? ` (${answer.status})` : ""}: reload the page`);

@@ -6,19 +6,12 @@ import { mountTheme } from "../player/dom/theme.js";
 import { approachMoment } from "../player/clock/playhead.js";
 import { findMoment, mountStory, showStory } from "./story.js";
 import { showTable } from "./table.js";
-import { openVideo } from "./view.js";
+import { fetchData, openVideo } from "./view.js";
 
 const status = document.querySelector("#status");
 
-// Returns the text of a file of this folder. The browser asks the server whether its copy is current.
-async function fetchText(path) {
-  const answer = await fetch(path, { cache: "no-cache" });
-  if (!answer.ok) throw new Error(`${path} cannot be loaded (${answer.status})`);
-  return answer.text();
-}
-
 async function start() {
-  const run = JSON.parse(await fetchText("data/run.json"));
+  const run = (await fetchData("data/run.json")).content;
   const playable = run.videos.filter((row) => row.data),
     link = new URLSearchParams(location.search),
     moment = findMoment(run.story, link.get("moment"));
@@ -29,7 +22,7 @@ async function start() {
   if (row) {
     document.querySelector("#videos").hidden = Boolean(moment) || playable.length === 1;
     if (moment) mountStory(document.querySelector("main"), run.story, moment);
-    const opened = openVideo(playable, row, await fetchText(row.data), moment);
+    const opened = openVideo(playable, row, await fetchData(row.data), moment);
     status.textContent = opened.status;
     if (moment) play(opened.player);
   } else {
@@ -51,5 +44,5 @@ function play(player) {
 
 mountTheme();
 start().catch((error) => {
-  status.textContent = `This page cannot be shown: ${error.message}. Reload it.`;
+  status.textContent = `This page cannot be shown: ${error.message}.`;
 });

@@ -3,7 +3,7 @@
 import { mount } from "../player/charts/chart.js";
 import { createButton, createNode } from "../player/dom/dom.js";
 import { clockText, countText, KINDS } from "../player/state/data.js";
-import { drawTiles, linkOf } from "./view.js";
+import { drawTiles, fetchData, linkOf } from "./view.js";
 
 // The columns: heading, hint, value of a row, and its text; numbers are sorted from the largest.
 function listColumns(run) {
@@ -83,7 +83,7 @@ function drawCharts(pick) {
     box = createNode("details", "", [createNode("summary", "", "Charts"), grid]);
   const open = async () => {
     try {
-      for (const figures of await (await fetch("data/charts.json", { cache: "no-cache" })).json()) {
+      for (const figures of (await fetchData("data/charts.json")).content) {
         const element = createNode("div", "", createNode("div", "ss-chart")),
           trigger = (_, { point }) => pick(point),
           settings = { plotly_url: "plotly.min.js" };
@@ -91,7 +91,7 @@ function drawCharts(pick) {
         mount({ element, trigger, props: { value: JSON.stringify(figures) }, settings, watch() {} });
       }
     } catch (error) {
-      grid.append(createNode("p", "dim", `The charts cannot be loaded: ${error.message}.`));
+      grid.append(createNode("p", "dim", `The charts cannot be shown: ${error.message}.`));
     }
   };
   box.addEventListener("toggle", open, { once: true });

@@ -8,18 +8,29 @@ import { clockText } from "../player/state/data.js";
 import { convertTheta, hasTheta } from "../player/state/policy.js";
 import { DECISIONS } from "../player/state/signals.js";
 
+// Returns a JSON file of this folder as text and content. The browser asks the server whether its copy is current.
+export async function fetchData(path) {
+  const answer = await fetch(path, { cache: "no-cache" }).catch(() => null);
+  if (!answer?.ok) throw new Error(`${path} cannot be loaded${answer ? ` (${answer.status})` : ""}: reload the page`);
+  const text = await answer.text();
+  try {
+    return { text, content: JSON.parse(text) };
+  } catch {
+    throw new Error(`${path} is damaged: publish the folder again`);
+  }
+}
+
 // The address of a video at its worst moment.
 export function linkOf(row) {
   const moment = { ...(row.t !== null && { t: row.t.toFixed(2) }), ...(row.event && { event: row.event }) };
   return `?${new URLSearchParams({ video: row.id, ...moment })}`;
 }
 
-// Shows a video from its data as text, of a `moment` of the story or of the table; returns the player and the status.
-export function openVideo(rows, row, text, moment) {
+// Shows a video from its data, of a `moment` of the story or of the table; returns the player and the status.
+export function openVideo(rows, row, { text, content: packed }, moment) {
   const link = new URLSearchParams(location.search);
   if (!link.has("t") && !link.has("event")) history.replaceState(null, "", linkOf(row));
-  const packed = JSON.parse(text),
-    markup = document.querySelector("#markup").content.cloneNode(true),
+  const markup = document.querySelector("#markup").content.cloneNode(true),
     player = createNode("div", "", markup, { id: "player" }),
     stage = createNode("div", "", [drawVideo(row), player], { id: "stage" });
   document.querySelector("main").append(stage, drawThresholds(packed), drawTiles(packed.tiles), drawTask(packed.task));

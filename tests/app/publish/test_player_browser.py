@@ -12,6 +12,7 @@ from playwright.sync_api import Page
 from stepscope.app.figures.charts.registry import CHARTS
 from stepscope.app.publish.story import parse_story
 from stepscope.engine.io.files import write_json
+from stepscope.eval.data.loading import read_samples
 from stepscope.eval.runs.folder import RunFolder
 from tests.app.publish.conftest import HOSTILE
 from tests.support.data.saved_runs import save_run
@@ -121,6 +122,17 @@ def test_the_table_is_sorted_and_filtered_and_shown_for_an_unknown_video(page: P
     page.goto(f"{address}all/?video=ship")
     page.wait_for_selector("table.videos")
     assert "There is no video “ship” here." in page.inner_text("#status")
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [({"body": '{"title": "x'}, "is damaged: publish the folder again."), ({"status": 404}, "cannot be loaded (404)")],
+)
+def test_a_damaged_or_missing_file_is_named(page: Page, address: str, answer: dict[str, Any], said: str) -> None:
+    page.route("**/data/0001-*.json", lambda route: route.fulfill(**answer))
+    page.goto(f"{address}all/?video={read_samples(ASSETS / 'demo' / 'test.json')[0].video_id}")
+    status = page.locator("#status", has_text="This page cannot be shown: data/0001-")
+    assert said in str(status.text_content())
 
 
 @pytest.mark.slow

@@ -22,7 +22,10 @@ def queue_branch(context: AppContext, window: Window, asked: BranchRequest) -> P
         recording = _find_recording(live, root)
         if not asked.changes.strip():
             return _show(context, root, "The run itself, without changes.", recording)
-        below = shown if asked.beside is None else _find(context, root, asked.beside) or root
+        if asked.beside is not None:
+            below = _find(context, root, asked.beside) or root
+        else:  # a branch is below the one whose changes it has, too
+            below = shown if _extends(asked.changes, shown) else root
         plan = plan_branch(context, root, asked.changes, beside=below, recording=recording)
         kept = None if asked.is_new else _find(context, root, plan.changes)
     except ValueError as error:
@@ -33,6 +36,10 @@ def queue_branch(context: AppContext, window: Window, asked: BranchRequest) -> P
         return _show(context, kept, status, None, other=below, branch=plan)
     status = context.model_use.describe_wait()
     return PlayerView(show_status(status), show_running_buttons(LiveRun(run=root, branch=plan)))
+
+
+def _extends(changes: str, shown: Run) -> bool:
+    return shown.branch is not None and changes.strip().startswith(f"{shown.branch.changes}\n")
 
 
 def _find_recording(live: LiveRun, root: Run) -> Recording | None:

@@ -84,6 +84,8 @@ def test_a_chain_has_one_list_of_changes_and_shows_each_branch_beside_the_one_be
     kept = queue(context, second, SAYS, beside="", is_new=False)
     assert kept.stream == gr.skip(), "a branch that is kept is shown at once"
     assert json.loads(kept.player)["run"] == first.run.digest  # type: ignore[union-attr]
+    _, packed = branch(context, second, "- time: 3\n  ask: What is next?")
+    assert "branch" not in packed["other"], "it lacks the changes of the branch that was shown"
     alone = queue(context, kept.live, "")
     assert json.loads(alone.player)["run"] == plain.run.digest
 

@@ -66,13 +66,15 @@ def show_run(
 ) -> Updates:
     """Show the reviews of the run in focus or else of the ``split``, as far as they are known, and choose both."""
     choices, run = list_splits(reviews), focus.run
-    found = (name_split(batches, run) if run else "") or split
+    found, before = (name_split(batches, run) if run else "") or split, query
     if found in [name for _, name in choices]:
         query = replace(query, split=found, run=run or (query.run if query.split == found else None))
     view = show(batches, reviews, query)
     chosen = [run for _, run in view.runs.choices if run == query.run] or [NO_RUN]
-    splits = gr.Dropdown(choices=choices, value=query.split)
-    return Updates(view, split=splits, runs=gr.Dropdown(choices=view.runs.choices, value=chosen[0]))
+    # what is chosen already is not set: meanwhile the user may choose another one
+    splits = {"choices": choices} | ({} if query.split == before.split else {"value": query.split})
+    runs = {"choices": view.runs.choices} | ({} if chosen[0] == (before.run or NO_RUN) else {"value": chosen[0]})
+    return Updates(view, split=gr.Dropdown(**splits), runs=gr.Dropdown(**runs))
 
 
 def show(batches: BatchContext, reviews: ReviewContext, query: ReviewQuery) -> Updates:

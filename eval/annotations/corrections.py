@@ -92,7 +92,7 @@ def check_correction(sample: Sample, correction: Correction) -> None:
     if kind in ("text", "update"):
         if (kind == "update") != (role == "update"):
             raise ValueError(f"a correction of kind {kind} does not fit a turn of the role {role}")
-        _check_text(sample, role, correction.text)
+        _check_text(sample, correction.turn, correction.text)
     elif kind in ("time", "boundary"):
         if kind == "boundary" and role != "update":
             raise ValueError(f"a step boundary is moved by its updates, not by a turn of the role {role}")
@@ -100,20 +100,23 @@ def check_correction(sample: Sample, correction: Correction) -> None:
     elif kind == "span":
         _check_span(sample, correction)
     elif kind == "add":
-        _check_text(sample, role, correction.turn.text)
+        _check_text(sample, correction.turn, correction.turn.text)
         _check_time(sample, correction.turn.time_s)
 
 
-def _check_text(sample: Sample, role: Role, text: str | None) -> None:
+def _check_text(sample: Sample, turn: TurnName, text: str | None) -> None:
     if text is None or not text.strip():
         raise ValueError("a correction's text must not be blank; to remove a turn, delete it")
-    if role != "update":
+    if turn.role != "update":
         return
-    update = parse_update(text)
+    update, own = parse_update(text), parse_update(turn.text)
     ids = [step.id for step in sample.steps]
+    if not ids:
+        raise ValueError("this video has no steps, so no update of one")
     if update is None or update.step_id not in ids:
-        known = ", ".join(ids) or "no step"
-        raise ValueError(f"an update must be S3->start or S3->complete, of a step among {known}; got {text!r}")
+        step = own.step_id if own is not None and own.step_id in ids else ids[0]
+        known = ", ".join(ids)
+        raise ValueError(f"an update must be {step}->start or {step}->complete, of a step among {known}; got {text!r}")
 
 
 def _check_span(sample: Sample, correction: Correction) -> None:

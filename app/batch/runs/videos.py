@@ -124,12 +124,12 @@ def _describe_hits(batches: BatchContext, hits: pd.DataFrame) -> Iterator[dict[s
     for hit in rows:
         texts = {name: str(getattr(hit, name)) for name in ("what", "failure", "text", "reference", "cause")}
         steps = names.get((hit.run, str(hit.video_id)), ())
-        texts |= {name: _describe_text(texts[name], steps) for name in ("text", "reference")}
+        texts |= {name: describe_text(texts[name], steps) for name in ("text", "reference")}
         margin = None if math.isnan(hit.margin) else round(hit.margin, 3)
         yield {"time": float(hit.time_s), "margin": margin, **texts}
 
 
-def _describe_text(text: str, steps: Sequence[Step]) -> str:
+def describe_text(text: str, steps: Sequence[Step]) -> str:
     """Return a text of a moment as the player shows it: an update by the name of its step."""
     if (update := parse_update(text)) is None:
         return text

@@ -2,7 +2,7 @@
 
 import { reveal } from "./timeline/chart.js";
 import { batch } from "./state/batch.js";
-import { parseTime } from "./state/data.js";
+import { clockText, parseTime } from "./state/data.js";
 import { DECISIONS } from "./state/signals.js";
 import { stopText } from "./state/stops.js";
 import { runWords } from "./state/thresholds.js";
@@ -260,11 +260,16 @@ export async function copyLink(player) {
 export function openLinkedMoment(player) {
   const link = readAddress(),
     time = parseTime(link.t ?? "");
-  if (videoOf(link) !== player.data.video_id || !(time > 0)) return;
+  if (videoOf(link) === player.data.video_id && time > 0) openAt(player, time);
+}
+
+// Goes to the time of a link, or to one that the server names; to the end of the video if it ends before.
+export function openAt(player, time) {
   const within = seek(player, time);
   player.video.arriveAt(within); // the page may have no video element yet
   reveal(player, within);
-  if (time - within > 0.5) setStatus(player, "The time of the link is after the end of the video.");
+  const end = clockText(player.data.duration_s);
+  if (time - within > 0.5) setStatus(player, `${clockText(time)} is after the end of the video: ${end} is shown.`);
 }
 
 export function isLinkAtStart(player) {

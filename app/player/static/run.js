@@ -2,8 +2,8 @@
 
 import { drawKinds, drawListPlace, drawOnlyKind, LIST_NOUNS } from "./playback/failure_stops.js";
 import { updateSound } from "./lanes/sound.js";
-import { isLinkAtStart, nameOpening, openLinkedMoment, takeLinkedEvent, takeLinkedScoring } from "./address.js";
-import { layout, requestPaint, reveal, setView, updateCounts } from "./timeline/chart.js";
+import { isLinkAtStart, nameOpening, openAt, openLinkedMoment, takeLinkedEvent, takeLinkedScoring } from "./address.js";
+import { layout, requestPaint, setView, updateCounts } from "./timeline/chart.js";
 import { clockText, referenceWord } from "./state/data.js";
 import { createButton, createNode, focusedInput, setStatus, showTurns } from "./dom/dom.js";
 import { suggestFold } from "./dom/fold.js";
@@ -97,8 +97,7 @@ function land(player, isSame) {
   const { landing, events } = player.data;
   if (landing.time !== null) {
     window.scrollTo(0, 0); // the table that opened it may have been scrolled
-    player.video.arriveAt(landing.time);
-    reveal(player, landing.time);
+    openAt(player, landing.time);
   } else if (!isSame) openLinkedMoment(player);
   const isKept = events.length > 0 && selectKept(player);
   if (!currentEvent(player)) player.selectedTime = null;

@@ -106,6 +106,11 @@ for (const type of ["mousedown", "mouseup", "dragend", "blur"]) window.addEventL
 
 export const EVENT_INPUTS = "[data-typed]"; // inputs of the review panel that are typed for an event
 
+// The name of what is typed in such an input for its event and not stored yet.
+export function draftKey(box, event = box.dataset.event) {
+  return `${box.className} ${event}`;
+}
+
 // The focused input of the current event; null for none.
 export function focusedInput(player) {
   const box = document.activeElement;

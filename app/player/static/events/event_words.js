@@ -21,12 +21,12 @@ export function describeEvent(player, event) {
   return `${name}${event.pair ? ` with its ${referenceWord(player.data)}` : ""}`;
 }
 
-// Describes an action and its event; of the event's pair, only the side that changed. The event is null if it is gone.
-// `what` is the action that was taken back or brought back, such as “your deletion of”.
+// Describes an action and its event; of the event's pair, only the side that changed. The event is null if it was never
+// here. `what` is the action that was taken back or brought back, such as “your deletion of”.
 export function describeAction(player, { kind, correction }, event, what) {
   if (correction) return describeCorrection(player, correction, event);
   const done = kind === "undo" ? "Taken back" : "Brought back";
-  return event ? `${done}: ${what} ${describeEvent(player, event)}.` : `${done}.`;
+  return `${done}: ${event ? `${what} ${describeEvent(player, event)}` : what.replace(/ (of|on)$/, "")}.`;
 }
 
 export function conflictText({ aspect, wishes }) {
@@ -43,10 +43,14 @@ function describeCorrection(player, { kind, turn, text, time_s, end_s }, event) 
   if (kind === "delete") return `Deleted the ${named}. Z brings it back.`;
   const isNew = event && lastTurn(player, event.key)?.is_added;
   if (kind === "add") return `${isNew ? "Added" : "Brought back"} the ${named}. Z takes it back.`;
+  const part = time_s === undefined ? "text" : "time",
+    isBack = kind !== "span" && (part === "text" ? text === turn.text : Math.abs(time_s - turn.time_s) < 5e-4);
+  if (isBack)
+    return `The ${source} has its ${isNew ? `first ${part}` : `${part} of the source`} again. Z takes it back.`;
   if (kind === "boundary")
     return `Moved all updates at ${correctedText(turn.time_s)} to ${correctedText(time_s)}. Z takes it back.`;
   const spans =
       typeof end_s === "number" ? `lasts from ${correctedText(time_s)} to ${correctedText(end_s)}` : "is an instant",
-    says = time_s === undefined ? `says “${text}”` : `is at ${correctedText(time_s)}`;
+    says = part === "text" ? `says “${text}”` : `is at ${correctedText(time_s)}`;
   return `Corrected the ${source}: it ${kind === "span" ? spans : says}. Z takes it back.`;
 }

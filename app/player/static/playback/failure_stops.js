@@ -72,20 +72,21 @@ export function goOnSettling(player) {
 }
 
 // Whether a stop lies beyond the current place, after it (`by` 1) or before it (-1). The place is the selected stop,
-// else the selected event in the order of events (not where its turn was moved away from it), else the playhead: N then
-// includes the stops at the playhead's own time. It also includes a stop that a verdict selected, so that N after each
-// verdict skips no failure.
+// else the selected event in the order of events, else the playhead: N then includes the stops at the playhead's own
+// time. It also includes a stop that a verdict selected, so that N after each verdict skips no failure. Where a turn
+// was moved, its old and its new time are both the place; an added turn has no place in that order.
 function isBeyondPlace(player, by) {
   const least = by > 0 && player.isAfterVerdict ? 0 : 1;
   if (player.stopIndex !== null) return ({ number }) => by * (number - player.stopIndex) >= least;
   const time = player.video.time,
-    event = currentEvent(player),
-    isHere = event && Math.abs(event.time - time) < 0.5 / player.data.fps;
-  const current = player.selectedTime === null || !isHere ? -1 : orderOfEvent(player, player.review.current);
+    event = player.selectedTime === null ? null : currentEvent(player),
+    isAdded = event && !player.data.events.some(({ key }) => key === event.key),
+    current = event && !isAdded ? orderOfEvent(player, event.key) : -1,
+    isMoved = event && Math.abs(event.time - time) >= 0.5 / player.data.fps;
   return ({ failure }) => {
-    const order = current < 0 ? -1 : orderOfEvent(player, failure.key);
-    if (order >= 0) return by * (order - current) > 0;
-    return by > 0 ? failure.time > time - 0.01 : failure.time < time - 0.01;
+    const isBeyond = by > 0 ? failure.time > time - 0.01 : failure.time < time - 0.01,
+      order = current < 0 ? -1 : orderOfEvent(player, failure.key);
+    return order < 0 ? isBeyond : by * (order - current) > 0 || (isMoved && isBeyond);
   };
 }
 

@@ -120,7 +120,7 @@ export function goToUnreviewed(player, given = "") {
   goToEvent(player, next.event);
   player.isAfterVerdict = given !== "";
   const stop = player.stopIndex === null ? "" : `: ${stopText(player, player.data.stops[player.stopIndex])}`;
-  if (given) setStatus(player, `${given}The next one is selected${stop}.`);
+  if (given) setStatus(player, `${given}The next one is selected${stop.replace(/\.$/, "")}.`);
 }
 
 // The first of the events of the scope that began last; null before all of them.

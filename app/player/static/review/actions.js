@@ -2,7 +2,7 @@
 
 import { currentEvent, currentPlace, mergeOpinions } from "../events/opinions.js";
 import { newActionId, stacksOf } from "../state/outbox.js";
-import { setStatus } from "../dom/dom.js";
+import { draftKey, setStatus } from "../dom/dom.js";
 import { reviewKey, sendWaiting } from "./sync.js";
 import { openTab } from "../panels/tabs.js";
 
@@ -68,10 +68,6 @@ export function undoOrRedo(player, kind) {
   const isMine = ({ reviewer, video_id }) => reviewer === player.reviewer && video_id === player.data.video_id;
   const { done, undone } = stacksOf(player.outbox.all().filter(isMine));
   submitAction(player, kind, { target: (kind === "undo" ? done : undone).at(-1) ?? null });
-}
-
-export function draftKey(box) {
-  return `${box.className} ${box.dataset.event}`;
 }
 
 export const isDraft = (player, box) => player.review.drafts.has(draftKey(box));

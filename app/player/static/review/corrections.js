@@ -1,8 +1,8 @@
 // Corrections of the reference as a layer over it: text, time, new and deleted turns.
 
-import { draftKey, fillInput, submitAction, submitInput } from "./actions.js";
+import { fillInput, submitAction, submitInput } from "./actions.js";
 import { clockText, correctedText, gridFrame, parseTime } from "../state/data.js";
-import { createButton, createNode, keepSetting, setStatus, showTurns } from "../dom/dom.js";
+import { createButton, createNode, draftKey, keepSetting, setStatus, showTurns } from "../dom/dom.js";
 import { conflictText, describeAction, describeEvent } from "../events/event_words.js";
 import { correctedTurn, lastTurn, requestScoring } from "../state/layer.js";
 import { correctedEvent, currentEvent, eventByKey, isSame } from "../events/opinions.js";

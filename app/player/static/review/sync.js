@@ -1,11 +1,20 @@
 // Sends the actions of the outbox, and handles the server's replies.
 
 import { layout } from "../timeline/chart.js";
-import { focusedInput, setStatus } from "../dom/dom.js";
+import { draftKey, focusedInput, setStatus } from "../dom/dom.js";
 import { describeAction } from "../events/event_words.js";
 import { withTimeout } from "../state/increments.js";
 import { eventTime, requestScoring, scoreIfWanted } from "../state/layer.js";
-import { currentPlace, eventByKey, isAtPlace, mergeOpinions, sideByKey } from "../events/opinions.js";
+import {
+  currentEvent,
+  currentPlace,
+  eventByKey,
+  isAtPlace,
+  isSame,
+  mergeOpinions,
+  sideByKey,
+  TYPED_PARTS,
+} from "../events/opinions.js";
 import { goToEvent, showFailureOfMoved } from "../playback/selection.js";
 
 const RETRY_MS = 3000,
@@ -90,6 +99,7 @@ function handleReply(player, video, reply) {
   let isJudged = false,
     wanted = null,
     done = null,
+    gone = null,
     changed = ""; // the event of the last change, while its place is still selected
   for (const { action_id, event, what } of reply.kept) {
     const action = player.outbox.remove(action_id),
@@ -99,12 +109,15 @@ function handleReply(player, video, reply) {
     isJudged ||= action?.kind === "verdict";
     if (video !== player.data?.video_id) continue;
     if (["undo", "redo", "correction"].includes(action?.kind) && place && isAtPlace(player, place))
-      [wanted, done, changed] = [event, action, what];
+      [wanted, done, gone, changed] = [event, action, sideByKey(player, event), what];
   }
   for (const id in reply.refused) {
-    const { text } = player.outbox.remove(id)?.correction ?? {};
+    const action = player.outbox.remove(id),
+      place = player.review.origins.get(id),
+      { kind, turn, text = kind === "add" ? turn.text : "" } = action?.correction ?? {};
     player.review.origins.delete(id);
     setStatus(player, `Not kept${text ? `, “${text}”` : ""}: ${reply.refused[id]}`);
+    if (action && video === player.data?.video_id) returnText(player, action, place && isAtPlace(player, place));
   }
   if (!reply.state || video !== player.data?.video_id) return;
   const isNew = "layer" in reply.state;
@@ -118,15 +131,35 @@ function handleReply(player, video, reply) {
   // a blind page sends the reason of a failure after its verdict
   if (player.data.is_blinded && (isNew || isJudged)) requestScoring(player);
   // after the reference was updated: its times are current
-  if (done) setStatus(player, describeAction(player, done, sideByKey(player, wanted), changed));
+  if (done) setStatus(player, describeAction(player, done, sideByKey(player, wanted) ?? gone, changed));
   if (wanted && !focusedInput(player)) showChanged(player, wanted);
 }
 
-// Selects the changed event at its present time. Later actions of the same place wait on: theirs is the new one.
+// Gives a text that was refused back to its input, and opens that if the user has not gone on.
+function returnText(player, { kind, event, correction, ...given }, isHere) {
+  const turn = player.layer?.turns.find(({ name }) => isSame(name, correction?.turn));
+  const [name, key, text] = correction
+    ? correction.kind === "add"
+      ? ["addedText", undefined, correction.turn.text]
+      : ["edited", turn?.key, correction.text]
+    : [kind, event?.key, TYPED_PARTS[kind]?.write(given[kind])];
+  if (!text) return;
+  const box = player.find(name);
+  if (name !== "addedText") player.review.drafts.set(draftKey(box, key), text);
+  if (!isHere || !player.video.isPaused || box.dataset.event !== key || focusedInput(player)) return;
+  if (name === "addedText") player.find("adding").hidden = false;
+  box.value = text;
+  box.focus();
+}
+
+// Selects the changed event at its present time; the model's event stays selected if its reference was changed. Later
+// actions of the same place wait on: theirs is the new one.
 function showChanged(player, key) {
   const side = sideByKey(player, key),
+    selected = currentEvent(player),
+    event = selected?.other === key && selected.turn !== null ? selected : eventByKey(player, key),
     later = [...player.review.origins].filter(([, place]) => isAtPlace(player, place));
-  goToEvent(player, eventByKey(player, key), side && eventTime(player, side));
+  goToEvent(player, event, side && eventTime(player, side));
   for (const [id] of later) player.review.origins.set(id, currentPlace(player));
 }
 

@@ -63,11 +63,12 @@ export const SIGNS = {
   "↺": "repeats itself: redundant, and the same words as an earlier message of the video",
 };
 
-// An update in words, such as "began: mount the block"; as it is written where its step is not known.
+// An update in words, such as "began: mount the block"; as it is written if it is malformed or no steps are known.
 export function updateWords(data, text) {
   const [, id, transition] = /^\s*(\S+?)\s*->\s*(start|complete)\s*$/.exec(text) ?? [],
     step = data.steps.find((one) => one.id === id);
-  return step ? `${transition === "start" ? "began" : "ended"}: ${step.name || id}` : text;
+  if (!id || !data.steps.length) return text;
+  return `${transition === "start" ? "began" : "ended"}: ${step ? step.name || id : `${id} (no step of the task)`}`;
 }
 
 // The frames that a cut of the context dropped, in words; `cut` has tokens, first_frame and last_frame.

@@ -13,7 +13,7 @@ from stepscope.engine.video.writer import write_h264
 from tests.conftest import moving_square
 from tests.support.pages.browser import NEEDS_CHROMIUM, inspect, wait_until_drawn
 from tests.support.reviews.played import STEPS, judge, make_run, write_reviewed
-from tests.support.reviews.reviewing import go_to, name_reviewer, wait_until_saved
+from tests.support.reviews.reviewing import go_to, name_reviewer, press, wait_until_saved
 
 pytestmark = NEEDS_CHROMIUM
 END_OF_COMPOSITION = {"key": "Enter", "code": "Enter", "windowsVirtualKeyCode": 229, "nativeVirtualKeyCode": 229}
@@ -141,3 +141,23 @@ def test_what_is_typed_after_e_on_an_unpaired_failure_is_neither_kept_nor_obeyed
     seen = inspect(page)
     assert (seen["event"]["key"], seen["layer"], seen["waiting"]) == (event["key"], before["layer"], 0)
     assert page.evaluate("document.activeElement.matches('input, textarea')") is False
+
+
+def test_n_skips_no_failure_beside_a_turn_that_was_moved(page: Page) -> None:
+    name_reviewer(page, "noa")
+    go_to(page, "update", "S2->complete")
+    paired = inspect(page)["cursor"]
+    seen = press(page, "b", "b")
+    assert "it is at 0:09.5" in seen["said"], "after all other failures"
+    assert (seen["cursor"], seen["event"]["text"]) == (paired, "S2->complete"), "the failure stays selected"
+    page.keyboard.press("n")
+    assert inspect(page)["cursor"] == paired + 1
+    go_to(page, "reference", "What is next?")
+    assert press(page, "b", "b")["time"] == pytest.approx(4, abs=0.01)
+    page.keyboard.press("n")
+    assert inspect(page)["said"].endswith("0:03.5"), "between its two times"
+    go_to(page, "reference", "What is next?")
+    assert (
+        press(page, "v", "v")["said"]
+        == "The user turn “What is next? ” at 0:03.0 has its time of the source again. Z takes it back."
+    )

@@ -250,7 +250,19 @@ def test_corrections_by_keyboard_and_by_hand_are_a_layer(page: Page, store: Revi
     page.keyboard.type("S7->complete")
     page.keyboard.press("Enter")
     page.wait_for_function("document.querySelector('.ss-said').textContent.startsWith('Not kept')")
-    assert "among S1, S2" in inspect(page)["said"]
+    assert "must be S1->start or S1->complete, of a step among S1, S2;" in inspect(page)["said"]
+    refused = "document.activeElement.className === 'ss-{}' && document.activeElement.value === 'S7->complete'"
+    page.wait_for_function(refused.format("edited"))
+    page.keyboard.press("Escape")
+    page.keyboard.press("a")
+    page.keyboard.type("S7->complete")
+    page.select_option(".ss-addedRole", "update")
+    page.press(".ss-addedText", "Enter")
+    page.wait_for_function(refused.format("addedText"))
+    page.fill(".ss-addedText", "")
+    page.select_option(".ss-addedRole", "assistant")
+    page.press(".ss-addedText", "Escape")
+    page.focus(".ss-canvas")
 
     go_to(page, "reference", "Careful!")
     press(page, "d")
@@ -289,6 +301,8 @@ def test_corrections_by_keyboard_and_by_hand_are_a_layer(page: Page, store: Revi
     wait_until_saved(page)
     assert (9.5, "Done.") in corrected()
     assert inspect(page)["event"]["text"] == "Done."
+    assert press(page, "z")["said"] == "Taken back: your addition of reference turn “Done.” at 0:09.5."
+    press(page, "x")
 
     box = page.locator(".ss-canvas").bounding_box()
     assert box is not None

@@ -69,6 +69,15 @@ def test_a_run_is_unpacked_with_its_times_and_differences(page: Page) -> None:
     assert run(page, "data", "unpack", body, packed_run(6, failures=[failure])) == expected
 
 
+def test_an_update_in_words_says_that_its_step_is_unknown(page: Page) -> None:
+    body = "return arg.map(([steps, text]) => updateWords({ steps }, text));"
+    steps = [{"id": "S1", "name": "mount the block"}, {"id": "S2", "name": ""}]
+    texts = ["S1->start", "S2->complete", "S7->complete", "S1->begin"]
+    words = ["began: mount the block", "ended: S2", "ended: S7 (no step of the task)", "S1->begin"]
+    cases = [*([steps, text] for text in texts), [[], "S7->complete"]]
+    assert run(page, "data", "updateWords", body, cases) == [*words, "S7->complete"], "a run may name no steps"
+
+
 def test_a_reference_without_a_run_has_no_frames(page: Page) -> None:
     event = {"key": "k", "kind": "reference", "turn": None, "reference": 0}
     turn = {"role": "assistant", "time": 1.0, "text": "Go", "is_missed": False}

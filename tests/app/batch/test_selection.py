@@ -23,6 +23,7 @@ from stepscope.app.batch.search import Hits
 from stepscope.app.batch.selection import ALL_RUNS, THIS_RUN, read_slices
 from stepscope.app.core import slices
 from stepscope.app.core.batch_context import BatchContext
+from stepscope.app.core.run import file_name
 from stepscope.app.player import opening
 from stepscope.app.player.commands import KindRequest, RunInFocus
 from stepscope.app.player.views import PlayerView
@@ -280,7 +281,9 @@ def test_each_moment_opens_its_own_event_and_says_its_place(
 
 def test_the_moments_are_exported(batches: BatchContext) -> None:
     written = export(batches, [MOMENTS], select("a", "failure:missed is:message"))
-    with Path(next(written)).open(newline="") as file:
+    path = Path(next(written))
+    assert path.name == file_name("a", MOMENTS)
+    with path.open(newline="") as file:
         assert [row["video_id"] for row in csv.DictReader(file)] == ["v1"]
 
 

@@ -10,6 +10,7 @@ import plotly.graph_objects as go
 
 from stepscope.app.batch import compare_tables
 from stepscope.app.batch.file_rows import NamedFigure, make_figure_row
+from stepscope.app.batch.runs.videos import describe_text
 from stepscope.app.controls.widgets import LATEST, SCORING, make_status_line, wire
 from stepscope.app.core.batch_context import BatchContext
 from stepscope.app.figures.charts.layout import add_basis
@@ -25,6 +26,7 @@ from stepscope.app.window.context import AppContext
 from stepscope.app.window.landing import WORST, Destination
 from stepscope.engine.plurals import format_count
 from stepscope.eval.annotations.corrections import TurnName
+from stepscope.eval.data.samples import Role, Sample
 from stepscope.eval.metrics.definitions import NUM_FAILURES, find_metric
 from stepscope.eval.reports.compare_runs import FAILURE_SCORES, FEW_VIDEOS, ComparedVideo
 from stepscope.eval.reports.scoring import describe_scoring
@@ -213,7 +215,8 @@ def open_turn(
     is_only_b = wrong_in in ("only B", compare_tables.ROOT_WORDS["only B"])
     names, is_b_above = compared[:2], is_only_b and _is_scored_alike(batches, compared)
     is_turn = wrong_in not in compare_tables.ROOT_WORDS.values()
-    turn = TurnName(role=role, time_s=float(time_s), text=text) if is_turn else None
+    sample = batches.find_sample(compared.a, video_id)
+    turn = _find_turn(sample, role, float(time_s), text) if is_turn and sample is not None else None
     return opening.open_moment(
         context,
         batches,
@@ -222,6 +225,13 @@ def open_turn(
         destination=Destination(at=float(time_s), turn=turn, selects_failure=turn is None),
         is_b_above=is_b_above,
     )
+
+
+def _find_turn(sample: Sample, role: Role, time_s: float, words: str) -> TurnName:
+    """Return the turn of a row, whose text is in words."""
+    alike = (turn for turn in sample.turns if (turn.role, turn.time_s) == (role, time_s))
+    text = next((turn.text for turn in alike if describe_text(turn.text, sample.steps) == words), words)
+    return TurnName(role=role, time_s=time_s, text=text)
 
 
 def _is_scored_alike(batches: BatchContext, compared: ComparedRuns) -> bool:

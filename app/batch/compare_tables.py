@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import gradio as gr
 
+from stepscope.app.batch.runs.videos import describe_text
 from stepscope.app.core.results import format_interval, round_score, score_table
 from stepscope.app.formatting import format_score
 from stepscope.app.templates import render
@@ -132,9 +133,10 @@ def compared_turns(
     for video in videos:
         for compared in video.turns:
             if compared.wrong_in == wrong_in:
-                turn = samples[video.video_id].turns[compared.reference]
+                sample = samples[video.video_id]
+                turn = sample.turns[compared.reference]
                 name = names.get(video.video_id, video.video_id)
-                rows.append([name, turn.time_s, compared.wrong_in, turn.role, turn.text])
+                rows.append([name, turn.time_s, compared.wrong_in, turn.role, describe_text(turn.text, sample.steps)])
     return rows
 
 

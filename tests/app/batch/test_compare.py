@@ -14,11 +14,19 @@ import pytest
 
 from stepscope.app.batch import compare as comparing
 from stepscope.app.batch.compare import ComparedRuns
-from stepscope.app.batch.compare_tables import compared_roots, compared_videos, describe_sides, draw_differences
+from stepscope.app.batch.compare_tables import (
+    compared_roots,
+    compared_turns,
+    compared_videos,
+    describe_sides,
+    draw_differences,
+)
 from stepscope.app.batch.runs import handlers
 from stepscope.app.core.batch_context import BatchContext
 from stepscope.app.player.commands import RunInFocus
 from stepscope.app.window.context import AppContext
+from stepscope.engine.records import Step
+from stepscope.eval.data.samples import Sample, Turn
 from stepscope.eval.metrics.counts import Interval
 from stepscope.eval.metrics.definitions import NUM_FAILURES
 from stepscope.eval.reports.compare_runs import ComparedRoot, ComparedVideo, Comparison
@@ -148,6 +156,15 @@ def test_a_run_without_a_finished_video_is_named_until_it_has_one(
     assert comparing.compare_again(context, batches, None, *chosen).said == gr.skip()
     records[0].write_bytes(kept[records[0]])
     assert comparing.compare_again(context, batches, None, *chosen).said.startswith("A is a, B is silent; 1 video.")
+
+
+def test_a_row_of_an_update_has_the_name_of_its_step_and_opens_its_turn() -> None:
+    turn = Turn(role="update", time_s=1.0, text="S1->start")
+    sample = Sample(video_id="v", fps=2.0, num_frames=9, steps=(Step(id="S1", name="wheel"),), turns=(turn,))
+    compared = ComparedVideo(video_id="v", scores=({}, {}), turns=(ComparedTurn(reference=0, wrong_in="only B"),))
+    [row] = compared_turns([compared], {"v": sample}, "only B", {})
+    assert row == ["v", 1.0, "only B", "update", "began: wheel"]
+    assert comparing._find_turn(sample, "update", 1.0, "began: wheel").text == "S1->start"
 
 
 @pytest.mark.slow

@@ -297,6 +297,7 @@ def test_corrections_by_keyboard_and_by_hand_are_a_layer(page: Page, store: Revi
     page.locator(".ss-undo").wait_for(state="hidden")
     page.keyboard.press("End")
     page.keyboard.press("a")
+    assert inspect(page)["said"] == "Type the text: Enter adds it at 0:09.5, the frame at the playhead."
     page.keyboard.type("Done.")
     page.keyboard.press("Enter")
     wait_until_saved(page)

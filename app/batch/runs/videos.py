@@ -50,7 +50,7 @@ def pack_videos(
     shown = {
         "key": f"{name} {selection.query} {selection.order}",
         "run": name,
-        "said": problem or _describe(rows, videos, found, selection),
+        "said": problem or _describe(rows, videos, found, selection, batches.explain_no_moments(name)),
         "is_problem": bool(problem),
         "columns": _COLUMNS,
         "first": WORST_FIRST,
@@ -65,10 +65,13 @@ def _key(hit: Any) -> tuple[str, str]:
     return str(hit["run"]), str(hit["video_id"])
 
 
-def _describe(rows: Sequence[Row], videos: Sequence[Mapping[str, Any]], found: Found, selection: Selection) -> str:
+def _describe(
+    rows: Sequence[Row], videos: Sequence[Mapping[str, Any]], found: Found, selection: Selection, lacking: str
+) -> str:
     number = format_count(len(rows), "video")
     if found.moments is None:
-        whole = f"{number}. A click opens one. Marks are failures: tall of messages, short of updates and states."
+        marks = "Marks are failures: tall of messages, short of updates and states."
+        whole = f"{number}. A click opens one. {f'Marks of failures come {lacking}.' if lacking else marks}"
         whole = whole if rows else "No video is finished yet."
         return whole if found.videos is None else f"{len(videos)} of {number}."
     said = f"{describe_hits(found.moments)}, of {number}."

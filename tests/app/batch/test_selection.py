@@ -127,7 +127,7 @@ def test_a_search_of_a_run_without_scores_says_when_it_has_them(batches: BatchCo
     shutil.copy(batches.runs / "a" / "run.json", batches.runs / "new")
     for name in ("new", "a"):
         (batches.runs / name / "moments.csv").unlink(missing_ok=True)
-        with pytest.raises(ValueError, match="once a run is scored: wait for its end"):
+        with pytest.raises(ValueError, match="once the run is scored: score it"):
             choosing.find(batches, select(name, "failure:missed"))
 
 
@@ -254,8 +254,13 @@ def test_all_runs_of_the_split_are_searched(batches: BatchContext) -> None:
     alone = search(batches, "time>=0")
     shutil.copytree(batches.runs / "a", batches.runs / "b")
     shutil.copytree(batches.runs / "a", batches.runs / "unscored", ignore=shutil.ignore_patterns("moments.csv"))
+    write_json(batches.runs / "unscored" / "run.json", {**batches.settings_of("a"), "checkpoint": "m"})
+    (batches.runs / "unscored" / "metrics.json").unlink()
     both = search(batches, "time>=0", scope=ALL_RUNS)
     assert list(both.moments["run"]) == ["a"] * len(alone.moments) + ["b"] * len(alone.moments)
+    when = "once all videos of the run are finished: continue it."
+    assert said(batches, "unscored", "wheel") == f"moments are searched {when}"
+    assert said(batches, "unscored", "").endswith(f"A click opens one. Marks of failures come {when}")
 
 
 def test_each_moment_opens_its_own_event_and_says_its_place(

@@ -114,9 +114,7 @@ def write_sound(path: Path) -> None:
         pytest.param(lambda path: None, "no such file", id="missing"),
         pytest.param(lambda path: path.write_text("hello\n" * 100), "is no video that can be opened here", id="text"),
         pytest.param(lambda path: path.write_text("#EXTM3U\n#EXTINF:1,\na.ts\n"), "is a playlist or script", id="list"),
-        pytest.param(
-            lambda path: Image.new("RGB", (9, 9)).save(path, "png"), "is a picture", id="picture"
-        ),
+        pytest.param(lambda path: Image.new("RGB", (9, 9)).save(path, "png"), "is a picture", id="picture"),
         pytest.param(write_sound, "no video stream", id="sound"),
     ],
 )

@@ -78,8 +78,8 @@ def _describe(
     if len(found.moments) > NUM_HITS:
         said += f" The first {NUM_HITS} moments are shown; the export has all."
     if not len(found.moments):
-        cure = "Remove a term" if len(TERM.findall(selection.query)) > 1 else "Search for something else"
-        return f"{said} {cure}{', or in all scored runs of the split' if selection.scope == THIS_RUN else ''}."
+        cure = "Remove a term" if len(TERM.findall(selection.query)) > 1 else "Try another term"
+        return f"{said} {cure}{', or search in all scored runs of the split' if selection.scope == THIS_RUN else ''}."
     return f"{said} N and P in the player go on to the next and previous one."
 
 

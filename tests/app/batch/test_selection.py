@@ -87,7 +87,7 @@ def test_videos_are_chosen_by_what_their_moments_have(batches: BatchContext) -> 
     assert shown(batches, 'failure:"missed update" -video:v0') == ["v1"]
     assert shown(batches, 'cause:"dim light"') == ["v1"]
     view = handlers.show(batches, select("a", "failure:redundant"))
-    assert (shown_videos(view), "0 videos, of 3 videos. Search for something else, or in all" in view.videos) == (
+    assert (shown_videos(view), "0 videos, of 3 videos. Try another term, or search in all" in view.videos) == (
         [],
         True,
     )
@@ -222,8 +222,8 @@ def test_a_search_lists_moments_in_the_rows_of_their_videos(batches: BatchContex
     assert (hit["what"], hit["failure"], hit["text"]) == ("message", "missed", "")
     assert said(batches, "a", "foo:1").startswith("there is no field")
     assert said(batches, None, "wheel").startswith("Choose a run")
-    assert "in 0 videos, of 3 videos. Search for something else, or in all" in said(batches, "a", "nosuchword")
-    assert "in 0 videos, of 3 videos. Remove a term, or in all scored" in said(batches, "a", "nosuchword wheel")
+    assert "in 0 videos, of 3 videos. Try another term, or search in all" in said(batches, "a", "nosuchword")
+    assert "in 0 videos, of 3 videos. Remove a term, or search in all scored" in said(batches, "a", "nosuchword wheel")
     assert said(batches, "a", "video:zzz") == "video has no value 'zzz' in these moments; values are v0, v1."
     request: Any = SimpleNamespace(query_params={"search": query, "shown": "a"})
     entered = handlers.enter(batches, select(None), RunInFocus(), request)

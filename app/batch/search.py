@@ -13,6 +13,7 @@ from stepscope.app.batch.selection import ALL_RUNS, THIS_RUN, Selection, find, l
 from stepscope.app.controls import widgets
 from stepscope.app.controls.widgets import Updates
 from stepscope.app.core.batch_context import BatchContext
+from stepscope.app.core.run import file_name
 from stepscope.app.player import opening
 from stepscope.app.player.commands import InPlayer, KindRequest, Step
 from stepscope.app.player.views import PlayerView
@@ -96,8 +97,9 @@ def write_hits(folder: Path, batches: BatchContext, selection: Selection) -> Pat
     if found is None:
         raise ValueError("there is no search for moments; type one above the videos")
     rows: Any = found.to_dict("records")
-    write_csv(folder / "moments.csv", rows, columns=list(map(str, found)))
-    return folder / "moments.csv"
+    path = folder / file_name(selection.run, "moments.csv")
+    write_csv(path, rows, columns=list(map(str, found)))
+    return path
 
 
 class SearchBoxes(NamedTuple):

@@ -162,11 +162,24 @@ class BatchContext:
         """Search the moments of runs; in blind mode no reason. Raises ``ValueError`` if none is scored, or as below."""
         if self.is_blind and DIAGNOSED_TERM.search(query):
             raise ValueError("reviews are blind here: a reason is shown after your verdict, and cannot be searched")
-        folders = {name: self.folder(name) for name in names if (self.folder(name) / "moments.csv").is_file()}
+        lacking = {name: self.explain_no_moments(name) for name in names}
+        folders = {name: self.folder(name) for name, why in lacking.items() if not why}
         if not folders:
-            raise ValueError("moments are searched once a run is scored: wait for its end, or score it")
+            raise ValueError(f"moments are searched {next(iter(lacking.values()), 'once a run is scored')}")
         found = search_folders(folders, query, marks=self.marks())
         return found.assign(**dict.fromkeys(DIAGNOSED, "")) if self.is_blind else found
+
+    def explain_no_moments(self, name: str) -> str:
+        """Return when a run will have a table of moments, such as "once it has ended"; empty if it has one."""
+        if (self.folder(name) / "moments.csv").is_file():
+            return ""
+        if (job := self.jobs.find(name)) is not None and not job.is_over:
+            return "once the run has ended"
+        return (
+            "once all videos of the run are finished: continue it"
+            if self.is_unfinished(name)
+            else "once the run is scored: score it"
+        )
 
     def need_common_split(self, *names: str) -> Split:
         """Return the split of runs. Raises ``ValueError`` if a run does not exist, or they are of different splits."""

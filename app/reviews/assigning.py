@@ -37,10 +37,11 @@ from stepscope.eval.annotations.agreement import Agreement
 from stepscope.eval.data.samples import Sample
 
 QUEUE_HEADERS: Final = ["Video", "Done", "Your verdicts", "Also for"]
-WORKLOAD_HEADERS: Final = ["Reviewer", "Videos", "Done", "Verdicts", "Shared events", "Equal", "Kappa"]
+WORKLOAD_HEADERS: Final = ["Reviewer", "Videos", "Done", "Verdicts in them", "Shared events", "Equal", "Kappa"]
 WORKLOAD_HELP: Final = (
-    "Verdicts: events with a verdict of the reviewer. Shared events: events of videos with several reviewers that two "
-    "or more of them judged. Equal: share of equal verdicts. Kappa: Cohen's. What differs is listed under Agreement."
+    "Verdicts in them: events of the assigned videos with a verdict of the reviewer; the bar above counts all videos. "
+    "Shared events: events of videos with several reviewers that two or more of them judged. "
+    "Equal: share of equal verdicts. Kappa: Cohen's. What differs is listed under Agreement."
 )
 ALL_VIDEOS: Final = "all videos"
 ALL_REVIEWERS: Final = "all"
@@ -100,6 +101,8 @@ def assign(
     try:
         if not query.name:
             raise ValueError(f"assignments need the name of the one who assigns: {NO_NAME}")
+        if not names:
+            raise ValueError("No reviewer is named: type one name or more, each followed by Enter")
         samples: Iterable[Sample] = find_split(reviews, query).samples
         if part not in (None, ALL_VIDEOS):
             chosen = set(_read_slices(batches, reviews, query).get(part, ()))

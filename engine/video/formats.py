@@ -17,7 +17,7 @@ FORMATS: Final = (
     *("h264", "hevc", "mpegvideo", "m4v", *RAW_WITHOUT_RATE, "ivf", "dv", "nut", "yuv4mpegpipe", "wav", "mp3"),
 )
 """FFmpeg's names of containers, and of raw streams. None opens other files; sound alone is refused later."""
-FORMATS_RULE: Final = "give a video file, such as mp4, mov, mkv, webm, avi, ts, mpg, ogv, flv, wmv or gif"
+FORMATS_RULE: Final = "give an mp4, mov, mkv, webm or gif file, for example"
 MAX_PIXELS: Final = 8192 * 4320
 """Maximum size of a picture in pixels (8K): it determines the memory of the decoder."""
 MAX_SAMPLES: Final = 2**24
@@ -34,6 +34,8 @@ _BEGINNINGS: Final = (b"\x1aE\xdf\xa3", b"\x00\x00\x01\xba", b"FLV\x01", b"OggS\
 """First bytes of Matroska, MPEG-PS, FLV, Ogg, ASF and GIF."""
 _PACKET_BYTES: Final = (188, 192)
 """Bytes of a packet of MPEG-TS, and of one with a time before it (m2ts)."""
+_PICTURES: Final = (b"\x89PNG", b"\xff\xd8\xff", b"II*\0", b"MM\0*")
+"""First bytes of PNG, JPEG and TIFF."""
 _NAMES_FILES: Final = (b"#extm3u", b"ffconcat", b"<mpd", b"<compositionplaylist", b"<smoothstreamingmedia", b"c=in ip")
 """Texts by which FFmpeg recognises playlists, scripts and descriptions of sessions; it compares up to a zero byte."""
 
@@ -79,6 +81,17 @@ def find_formats(path: Path) -> tuple[str, ...]:
     with path.open("rb") as file:
         is_mp4 = file.read(8)[4:] in _ATOMS
     return tuple(name for name in FORMATS if is_mp4 or name != MP4)
+
+
+def explain_refused(path: Path) -> str:
+    """Return why a file of a format that is not among ``FORMATS`` is not opened."""
+    with path.open("rb") as file:
+        start = file.read(_NUM_START_BYTES)
+    if any(mark in start.lower() for mark in _NAMES_FILES):
+        return "is a playlist or script, which names other files and is not opened"
+    if start.startswith(_PICTURES) or start[8:12] == b"WEBP":
+        return "is a picture, and no video"
+    return "is no video that can be opened here"
 
 
 def begins_like_video(path: Path) -> bool:

@@ -21,6 +21,7 @@ from stepscope.engine.video.formats import (
     FORMATS_RULE,
     MAX_PIXELS,
     OPEN_TIMEOUT_S,
+    explain_refused,
     find_formats,
     input_options,
     limit_pixels,
@@ -182,9 +183,7 @@ def open_container(path: Path) -> InputContainer:
             raise VideoError(f"{path}: states {number} pictures and packets, more than {_MAX_ENTRIES}; cut it")
         return open_media(path)
     except av.error.ArgumentError as error:  # FFmpeg's reason for a format that is not among ``FORMATS``
-        raise VideoError(
-            f"{path}: not a video container, and playlists, scripts and pictures are not opened; {FORMATS_RULE}"
-        ) from error
+        raise VideoError(f"{path}: {explain_refused(path)}; {FORMATS_RULE}") from error
     except (av.error.FFmpegError, OSError) as error:
         cure = "give an mp4, mov, mkv or webm file, or copy it again if it is one"
         if MP4 in formats and next(read_boxes(path, b"moov"), None) is None:

@@ -46,6 +46,10 @@ _KNOWN: Final[Mapping[str, Sequence[str]]] = {
     "verdict": VERDICTS,
 }
 """Values of the fields with a closed list."""
+_OPEN: Final = ("cause", "step", "video", "class")
+"""The fields whose values are those of the moments."""
+MAX_VALUES: Final = 4
+"""A refusal names so many of them."""
 _COMPARE: Final[dict[str, Callable[[Any, Any], Any]]] = {
     ">": operator.gt,
     "<": operator.lt,
@@ -119,13 +123,31 @@ def _trace(table: pd.DataFrame, run: RunFolder) -> pd.DataFrame:
 def search_folders(runs: Mapping[str, Path], query: str, *, marks: Marks | None = None) -> pd.DataFrame:
     """Return the matching moments of run folders by name, with a column ``run`` and without ``words``.
 
-    Raises ``ValueError`` as ``search`` and ``read_moments``, and for a term of a diagnosis that no run has.
+    Raises ``ValueError`` as ``search`` and ``read_moments``, for a term of a diagnosis that no run has, and if nothing
+    is found since no moment has the value of a term.
     """
     tables = [read_moments(folder) for folder in runs.values()]
     if DIAGNOSED_TERM.search(query) and not any((table["origin"] != "").any() for table in tables):
         raise ValueError("classes and roots need a diagnosis that is not stale: explain the run first")
     found = [search(table, query, marks=marks).drop(columns="words") for table in tables]
+    if not any(map(len, found)):
+        _check_labels(tables, query, marks)
     return pd.concat(found, keys=list(runs), names=["run"]).reset_index("run").reset_index(drop=True)
+
+
+def _check_labels(tables: Sequence[pd.DataFrame], query: str, marks: Marks | None) -> None:
+    """Raise ``ValueError`` for a term with a cause, step, video or class that no moment has."""
+    for term in TERM.finditer(query):
+        excluded, field, _, value, _ = (group.strip('"') for group in term.groups(default=""))
+        if excluded or field not in _OPEN or any(len(search(table, term[0], marks=marks)) for table in tables):
+            continue
+        labels = [str(label) for table in tables for label in table[_COLUMNS[field]].unique()]
+        known = [
+            *dict.fromkeys(one for label in labels for one in (label.split() if field == "step" else [label]) if one)
+        ]
+        more = f" and {len(known) - MAX_VALUES} more" if len(known) > MAX_VALUES else ""
+        values = f"values are {', '.join(known[:MAX_VALUES])}{more}" if known else f"no moment has a {field}"
+        raise ValueError(f"{field} has no value {short_repr(value)} in these moments; {values}")
 
 
 def search(moments: pd.DataFrame, query: str, *, marks: Marks | None = None) -> pd.DataFrame:

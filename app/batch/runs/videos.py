@@ -8,7 +8,7 @@ import gradio as gr
 import pandas as pd
 
 from stepscope.app.batch.search import Hits
-from stepscope.app.batch.selection import Found, Selection
+from stepscope.app.batch.selection import THIS_RUN, Found, Selection
 from stepscope.app.controls.widgets import MODULES
 from stepscope.app.core.batch_context import BatchContext
 from stepscope.app.core.results import VIDEO_COLUMNS, WORST_FIRST, VideoFilter, choose_rows, count_failed, video_scores
@@ -18,7 +18,7 @@ from stepscope.engine.io.files import to_json
 from stepscope.engine.plurals import format_count
 from stepscope.engine.records import Step
 from stepscope.eval.metrics.definitions import find_metric
-from stepscope.eval.reports.search import describe_hits, read_moments
+from stepscope.eval.reports.search import TERM, describe_hits, read_moments
 from stepscope.eval.reports.table_files import Row, read_results
 
 NUM_HITS: Final = 500
@@ -50,7 +50,7 @@ def pack_videos(
     shown = {
         "key": f"{name} {selection.query} {selection.order}",
         "run": name,
-        "said": problem or _describe(rows, videos, found),
+        "said": problem or _describe(rows, videos, found, selection, batches.explain_no_moments(name)),
         "is_problem": bool(problem),
         "columns": _COLUMNS,
         "first": WORST_FIRST,
@@ -65,17 +65,21 @@ def _key(hit: Any) -> tuple[str, str]:
     return str(hit["run"]), str(hit["video_id"])
 
 
-def _describe(rows: Sequence[Row], videos: Sequence[Mapping[str, Any]], found: Found) -> str:
+def _describe(
+    rows: Sequence[Row], videos: Sequence[Mapping[str, Any]], found: Found, selection: Selection, lacking: str
+) -> str:
     number = format_count(len(rows), "video")
     if found.moments is None:
-        whole = f"{number}. A click opens one. Marks are failures: tall of messages, short of updates and states."
+        marks = "Marks are failures: tall of messages, short of updates and states."
+        whole = f"{number}. A click opens one. {f'Marks of failures come {lacking}.' if lacking else marks}"
         whole = whole if rows else "No video is finished yet."
         return whole if found.videos is None else f"{len(videos)} of {number}."
     said = f"{describe_hits(found.moments)}, of {number}."
     if len(found.moments) > NUM_HITS:
         said += f" The first {NUM_HITS} moments are shown; the export has all."
     if not len(found.moments):
-        return f"{said} Remove a term, or search in all scored runs of the split."
+        cure = "Remove a term" if len(TERM.findall(selection.query)) > 1 else "Try another term"
+        return f"{said} {cure}{', or search in all scored runs of the split' if selection.scope == THIS_RUN else ''}."
     return f"{said} N and P in the player go on to the next and previous one."
 
 

@@ -95,8 +95,8 @@ def describe_points(found: folders.FoundSweep) -> str:
 CANCELLED: Final = "Cancelled. Finished videos are kept; start it again to continue."
 
 
-_IN_USE: Final = "In use: "
-_EVERYWHERE: Final = "the next run here and the player have "
+_DONE: Final = "Done: "
+"""Before what a button has set: the player and the form may have other thresholds since."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -280,16 +280,16 @@ def apply_picked(best: BestPoint | None, said: str, run: str | None, event: gr.E
 def _apply(best: BestPoint | None, thresholds: tuple[float, float] | None, said: str, run: str | None) -> Updates:
     if best is None or thresholds is None:
         return Updates()
-    described, _, _ = said.partition(_IN_USE)
+    described, _, _ = said.partition(_DONE)
     place, specs = best.grid.describe(*thresholds), best.grid.specs
-    where = f"the player previews {place} in the videos of {run}" if specs else f"{_EVERYWHERE}{place}"
+    where = f"in the player, for the videos of {run}" if specs else "for the next run here, and in the player"
     values: dict[Decision, float] = {"speak": thresholds[0], "update": thresholds[1]}
     heads: dict[str, float] = {name: values[name] for name in best.grid.titles if name not in specs}
     named = {spec.name: values[name] for name, spec in specs.items()}
     return Updates(
         form=Updates(**heads),
         player=Updates(**heads),
-        said=f"{described.rstrip()} {_IN_USE}{where}.",
+        said=f"{described.rstrip()} {_DONE}{place} set {where}.",
         preview=patch_player(thresholds=dict(heads) | ({"used": {"run": run, "signals": named}} if specs else {})),
     )
 

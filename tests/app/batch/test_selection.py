@@ -23,6 +23,7 @@ from stepscope.app.batch.search import Hits
 from stepscope.app.batch.selection import ALL_RUNS, THIS_RUN, read_slices
 from stepscope.app.core import slices
 from stepscope.app.core.batch_context import BatchContext
+from stepscope.app.core.run import file_name
 from stepscope.app.player import opening
 from stepscope.app.player.commands import KindRequest, RunInFocus
 from stepscope.app.player.views import PlayerView
@@ -86,7 +87,10 @@ def test_videos_are_chosen_by_what_their_moments_have(batches: BatchContext) -> 
     assert shown(batches, 'failure:"missed update" -video:v0') == ["v1"]
     assert shown(batches, 'cause:"dim light"') == ["v1"]
     view = handlers.show(batches, select("a", "failure:redundant"))
-    assert (shown_videos(view), "0 videos, of 3 videos. Remove a term" in view.videos) == ([], True)
+    assert (shown_videos(view), "0 videos, of 3 videos. Try another term, or search in all" in view.videos) == (
+        [],
+        True,
+    )
     videos = shown_videos(handlers.show(batches, select("a", order="error")))
     assert [(video["id"], video["failed"]) for video in videos] == [("v2", True), ("v0", False), ("v1", False)]
     assert {kind for _, kind in videos[2]["marks"]} == {"missed", "missed update", "wrong state"}
@@ -123,7 +127,7 @@ def test_a_search_of_a_run_without_scores_says_when_it_has_them(batches: BatchCo
     shutil.copy(batches.runs / "a" / "run.json", batches.runs / "new")
     for name in ("new", "a"):
         (batches.runs / name / "moments.csv").unlink(missing_ok=True)
-        with pytest.raises(ValueError, match="once a run is scored: wait for its end"):
+        with pytest.raises(ValueError, match="once the run is scored: score it"):
             choosing.find(batches, select(name, "failure:missed"))
 
 
@@ -218,7 +222,9 @@ def test_a_search_lists_moments_in_the_rows_of_their_videos(batches: BatchContex
     assert (hit["what"], hit["failure"], hit["text"]) == ("message", "missed", "")
     assert said(batches, "a", "foo:1").startswith("there is no field")
     assert said(batches, None, "wheel").startswith("Choose a run")
-    assert "in 0 videos, of 3 videos. Remove a term" in said(batches, "a", "nosuchword")
+    assert "in 0 videos, of 3 videos. Try another term, or search in all" in said(batches, "a", "nosuchword")
+    assert "in 0 videos, of 3 videos. Remove a term, or search in all scored" in said(batches, "a", "nosuchword wheel")
+    assert said(batches, "a", "video:zzz") == "video has no value 'zzz' in these moments; values are v0, v1."
     request: Any = SimpleNamespace(query_params={"search": query, "shown": "a"})
     entered = handlers.enter(batches, select(None), RunInFocus(), request)
     assert (entered.runs, entered.query, json.loads(entered.videos)) == ("a", query, listed)
@@ -248,8 +254,13 @@ def test_all_runs_of_the_split_are_searched(batches: BatchContext) -> None:
     alone = search(batches, "time>=0")
     shutil.copytree(batches.runs / "a", batches.runs / "b")
     shutil.copytree(batches.runs / "a", batches.runs / "unscored", ignore=shutil.ignore_patterns("moments.csv"))
+    write_json(batches.runs / "unscored" / "run.json", {**batches.settings_of("a"), "checkpoint": "m"})
+    (batches.runs / "unscored" / "metrics.json").unlink()
     both = search(batches, "time>=0", scope=ALL_RUNS)
     assert list(both.moments["run"]) == ["a"] * len(alone.moments) + ["b"] * len(alone.moments)
+    when = "once all videos of the run are finished: continue it."
+    assert said(batches, "unscored", "wheel") == f"moments are searched {when}"
+    assert said(batches, "unscored", "").endswith(f"A click opens one. Marks of failures come {when}")
 
 
 def test_each_moment_opens_its_own_event_and_says_its_place(
@@ -275,7 +286,9 @@ def test_each_moment_opens_its_own_event_and_says_its_place(
 
 def test_the_moments_are_exported(batches: BatchContext) -> None:
     written = export(batches, [MOMENTS], select("a", "failure:missed is:message"))
-    with Path(next(written)).open(newline="") as file:
+    path = Path(next(written))
+    assert path.name == file_name("a", MOMENTS)
+    with path.open(newline="") as file:
         assert [row["video_id"] for row in csv.DictReader(file)] == ["v1"]
 
 

@@ -101,14 +101,15 @@ def test_a_sweep_is_previewed_and_run_and_its_best_point_is_applied(
     said = applied.said
     assert previewed(applied) == dict(zip(("speak", "update"), exact.best.thresholds, strict=True))
     assert said.startswith(exact.said)
-    assert "In use: the next run here and the player have speak" in said
+    assert "Done: speak " in said
+    assert said.endswith(" set for the next run here, and in the player.")
     assert sweeping.apply_best(exact.best, said, "a").said == said
     picked: Any = SimpleNamespace(point=[0.275, 0.725])
     applied = sweeping.apply_picked(exact.best, said, "a", picked)
     assert applied.form == applied.player == Updates(speak=0.275, update=0.725)
     elsewhere = applied.said
-    assert elsewhere.count("In use: ") == 1
-    assert elsewhere.endswith("the player have speak 0.275, update 0.725.")
+    assert elsewhere.count("Done: ") == 1
+    assert elsewhere.endswith("Done: speak 0.275, update 0.725 set for the next run here, and in the player.")
     apply: Any = partial(sweeping.apply_picked, exact.best, said, "a")
     for point in (None, ["0.5", 0.5], [2, 0.5]):
         assert apply(SimpleNamespace(point=point)) == Updates()
@@ -137,7 +138,7 @@ def test_the_thresholds_of_a_named_signal_are_previewed_and_used_in_the_player(
     assert along == "Speak decision F1 ±0 s of the rule's decisions"
     used = sweeping.apply_best(shown.best, shown.said, run)
     assert previewed(used) == {"used": {"run": "toy", "signals": {"informative": 1.1}}}
-    assert used.said.endswith("In use: the player previews informative 1.1 in the videos of toy.")
+    assert used.said.endswith("Done: informative 1.1 set in the player, for the videos of toy.")
     assert used.form == used.player == Updates(), "the sliders are of the model's probabilities"
     point: Any = SimpleNamespace(point=[2.9, None])
     picked = sweeping.apply_picked(shown.best, used.said, run, point)

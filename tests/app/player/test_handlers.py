@@ -82,7 +82,7 @@ def test_uploads_of_one_file_name_share_their_reviews_only_if_they_are_one_video
     ("kind", "words"),
     [
         ("empty", "⚠ empty.mp4: the file is empty (0 bytes)"),
-        ("noise", "⚠ noise.mp4: not a video container"),
+        ("noise", "⚠ noise.mp4: is no video that can be opened here"),
         ("long", "⚠ long.mp4: lasts 11:00, longer than the limit of 10:00"),
     ],
 )

@@ -154,6 +154,7 @@ def test_in_blind_mode_a_reviewer_sees_their_own_work_alone(batches: BatchContex
     [
         ({"typed": ""}, ["ann", "ben"], "write your name in Reviewer"),
         ({"run": "../a"}, ["ann", "ben"], "there is no run '../a'"),
+        ({}, [], "No reviewer is named: type one name or more, each followed by Enter."),
     ],
 )
 def test_a_refused_assignment_is_one_sentence_and_stores_nothing(

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from av.video.frame import VideoFrame
 from av.video.stream import VideoStream
+from PIL import Image
 
 from stepscope.engine.errors import VideoError
 from stepscope.engine.video.reader import Frame, VideoWarning, find_damage, probe, read_frames
@@ -111,7 +112,9 @@ def write_sound(path: Path) -> None:
     ("make", "reason"),
     [
         pytest.param(lambda path: None, "no such file", id="missing"),
-        pytest.param(lambda path: path.write_text("hello\n" * 100), "not a video container", id="text"),
+        pytest.param(lambda path: path.write_text("hello\n" * 100), "is no video that can be opened here", id="text"),
+        pytest.param(lambda path: path.write_text("#EXTM3U\n#EXTINF:1,\na.ts\n"), "is a playlist or script", id="list"),
+        pytest.param(lambda path: Image.new("RGB", (9, 9)).save(path, "png"), "is a picture", id="picture"),
         pytest.param(write_sound, "no video stream", id="sound"),
     ],
 )

@@ -126,6 +126,21 @@ def test_a_term_that_cannot_be_read_is_named(query: str, words: str) -> None:
         search(ROWS, query)
 
 
+@pytest.mark.parametrize(
+    ("query", "words"),
+    [
+        ("cause:any", r"^cause has no value 'any' in these moments; values are drop, "),
+        ("wheel step:S99", r"^step has no value 'S99' in these moments; values are S1, .* and \d+ more$"),
+        ('video:"z z"', r"^video has no value 'z z' in these moments; values are .* and 12 more$"),
+        ("class:nosuch", r"^class has no value 'nosuch' in these moments; values are "),
+    ],
+)
+def test_a_value_that_no_moment_has_is_named_if_nothing_is_found(query: str, words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        search_folders({"bundled": BUNDLED}, query)
+    assert len(search_folders({"bundled": BUNDLED}, "failure:any -cause:nosuch")) > 0
+
+
 def test_the_bundled_run_is_searched_and_agrees_with_its_scores() -> None:
     found = search_folders({"bundled": BUNDLED}, "failure:missed is:message")
     split = {sample.video_id: sample for sample in read_split(BUNDLED.parent / "test.json").samples}

@@ -158,6 +158,14 @@ export function addTurn(player) {
   player.review.markedSpan = null;
   player.find("adding").hidden = false;
   player.find("addedText").focus();
+  const at = correctedText(frameTime(player, player.video.time));
+  setStatus(player, `Type the text: Enter adds it at ${at}, the frame at the playhead.`);
+}
+
+// The time of the frame at a time, or of the last one, in whole milliseconds.
+function frameTime({ data }, time) {
+  const frame = Math.min(data.expected_frames - 1, gridFrame(data, time));
+  return Math.round((frame / data.fps) * 1000) / 1000;
 }
 
 // Passes a question or an answer of the panel beside the player to the reference: as a new turn, whose form Enter
@@ -191,8 +199,7 @@ function finishAdding(player) {
   if (!player.layer) return;
   if (!text) return setStatus(player, "Type the text to add.");
   const span = role === "assistant" ? player.review.markedSpan : null;
-  const frame = Math.min(player.data.expected_frames - 1, gridFrame(player.data, span?.time_s ?? player.video.time)),
-    time_s = Math.round((frame / player.data.fps) * 1000) / 1000;
+  const time_s = frameTime(player, span?.time_s ?? player.video.time);
   const isAlike = ({ role: other, name: { text: said, time_s: at } }) =>
     other === role && said === text && Math.abs(at - time_s) < 1e-3;
   const name = { role, time_s, text, number: player.layer.turns.filter(isAlike).length };

@@ -2,7 +2,7 @@
 
 import { layout } from "../timeline/chart.js";
 import { draftKey, focusedInput, setStatus } from "../dom/dom.js";
-import { describeAction } from "../events/event_words.js";
+import { conflictText, describeAction, describeEvent } from "../events/event_words.js";
 import { withTimeout } from "../state/increments.js";
 import { eventTime, requestScoring, scoreIfWanted } from "../state/layer.js";
 import {
@@ -19,7 +19,8 @@ import { goToEvent, showFailureOfMoved } from "../playback/selection.js";
 
 const RETRY_MS = 3000,
   REFUSED_MS = 30000,
-  FRESH_MS = 2000;
+  FRESH_MS = 2000,
+  NEWS_MS = 5000; // who reviews sees within this time what others changed
 
 export function reviewKey({ video_id, reviewer }) {
   return JSON.stringify([video_id, reviewer]);
@@ -38,6 +39,8 @@ export async function sendWaiting(player) {
   }
   player.review.isAsking = true;
   clearTimeout(player.review.timer);
+  const { problem } = player.review;
+  let isChanged = false;
   try {
     do {
       player.review.isAgain = false;
@@ -59,7 +62,7 @@ export async function sendWaiting(player) {
       const reply = await withTimeout(player.server.ask(asked));
       if (first && reply.error) player.review.refusals.set(reviewKey(first), reply.error);
       player.review.problem = first ? "" : (reply.error ?? "");
-      handleReply(player, video, reply);
+      if (handleReply(player, video, reply)) isChanged = true;
       player.review.isAgain ||=
         player.outbox.all().some((action) => !refusalReason(player, action)) ||
         (first && (reply.error || video !== player.data?.video_id || who !== player.reviewer));
@@ -70,9 +73,17 @@ export async function sendWaiting(player) {
   player.review.isAsking = false;
   const left = player.outbox.all(),
     isRefused = left.every((action) => refusalReason(player, action));
-  if (left.length && player.element.isConnected)
-    player.review.timer = setTimeout(retryAll, isRefused ? REFUSED_MS : RETRY_MS, player);
-  mergeOpinions(player);
+  if (player.element.isConnected)
+    player.review.timer = left.length
+      ? setTimeout(retryAll, isRefused ? REFUSED_MS : RETRY_MS, player)
+      : setTimeout(fetchNews, NEWS_MS, player);
+  if (isChanged || player.review.problem !== problem) mergeOpinions(player);
+}
+
+// Fetches what other reviewers did, while this one reviews.
+function fetchNews(player) {
+  if (player.isReviewing && !document.hidden) return sendWaiting(player);
+  player.review.timer = setTimeout(fetchNews, NEWS_MS, player);
 }
 
 // Fetches the reviews again, at most every two seconds: other reviewers may have judged since.
@@ -92,7 +103,9 @@ function actionPayload({ key, reviewer, video_id, event, paired, ...action }) {
   return { ...action, ...(event && { event: unnamed(event) }), ...(paired && { paired: unnamed(paired) }) };
 }
 
+// Returns whether a reply has an answer to an action, or reviews that the page did not have.
 function handleReply(player, video, reply) {
+  const known = [player.review.signedIn, player.review.isBlind];
   player.review.signedIn = reply.signed_in;
   if (reply.is_blind) player.review.isBlind = true;
   player.find("blind").disabled = reply.is_blind;
@@ -119,9 +132,15 @@ function handleReply(player, video, reply) {
     setStatus(player, `Not kept${text ? `, “${text}”` : ""}: ${reply.refused[id]}`);
     if (action && video === player.data?.video_id) returnText(player, action, place && isAtPlace(player, place));
   }
-  if (!reply.state || video !== player.data?.video_id) return;
-  const isNew = "layer" in reply.state;
-  player.review.state = { layer: player.layer, ...reply.state };
+  const isAnswer = reply.kept.length + Object.keys(reply.refused).length > 0,
+    isKnown = isSame(known, [player.review.signedIn, player.review.isBlind]);
+  if (!reply.state || video !== player.data?.video_id) return isAnswer || !isKnown;
+  const isNew = "layer" in reply.state,
+    before = player.review.state,
+    state = { layer: player.layer, ...reply.state };
+  // a redraw takes the focus from a button of the panel
+  if (!isAnswer && !isNew && isKnown && isSame({ ...state, layer: 0 }, { ...before, layer: 0 })) return false;
+  player.review.state = state;
   mergeOpinions(player);
   if (isNew) {
     layout(player);
@@ -132,7 +151,20 @@ function handleReply(player, video, reply) {
   if (player.data.is_blinded && (isNew || isJudged)) requestScoring(player);
   // after the reference was updated: its times are current
   if (done) setStatus(player, describeAction(player, done, sideByKey(player, wanted) ?? gone, changed));
+  else if (isNew) reportContradicted(player, before?.layer?.conflicts);
   if (wanted && !focusedInput(player)) showChanged(player, wanted);
+  return true;
+}
+
+// Says that another reviewer contradicts a correction of this one.
+function reportContradicted(player, known) {
+  const isNew = ({ key, aspect, wishes }) =>
+    `, ${wishes}`.includes(`, ${player.reviewer}: `) &&
+    known.every((conflict) => conflict.key !== key || conflict.aspect !== aspect);
+  const conflict = known && player.layer?.conflicts.find(isNew);
+  if (!conflict) return;
+  const turn = describeEvent(player, sideByKey(player, conflict.key));
+  setStatus(player, `Your correction of the ${turn} does not apply. ${conflictText(conflict)}`);
 }
 
 // Gives a text that was refused back to its input, and opens that if the user has not gone on.

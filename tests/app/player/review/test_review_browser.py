@@ -1,6 +1,7 @@
 """Reviewing in a browser: verdicts, pairs, notes, corrections, and what happens where the server does not answer."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ from playwright.sync_api import Page
 from stepscope.app.review_store.actions import Action, Event
 from stepscope.app.review_store.store import ReviewStore, read_review
 from stepscope.eval.annotations.corrected_samples import apply_corrections
-from stepscope.eval.annotations.corrections import Correction, Verdict, name_turns
+from stepscope.eval.annotations.corrections import Correction, TurnName, Verdict, name_turns
 from tests.support.pages.axe import find_violations
 from tests.support.pages.browser import (
     NEEDS_CHROMIUM,
@@ -296,6 +297,7 @@ def test_corrections_by_keyboard_and_by_hand_are_a_layer(page: Page, store: Revi
     page.locator(".ss-undo").wait_for(state="hidden")
     page.keyboard.press("End")
     page.keyboard.press("a")
+    assert inspect(page)["said"] == "Type the text: Enter adds it at 0:09.5, the frame at the playhead."
     page.keyboard.type("Done.")
     page.keyboard.press("Enter")
     wait_until_saved(page)
@@ -337,3 +339,25 @@ def test_a_late_reply_leaves_the_failure_that_was_selected_since(page: Page, sto
     press(page, "2")
     given = Event(video_id="a", kind="update", role="update", time_s=3.5, text="S2->begin")
     assert opinion(read_review(store), given, "ida").verdict == "redundant"
+
+
+def test_a_correction_that_another_reviewer_contradicts_is_reported_without_a_key(
+    page: Page, store: ReviewStore
+) -> None:
+    name_reviewer(page, "uma")
+    text = go_to(page, "reference", "What is next?")["text"]
+    assert press(page, "b")["said"].startswith("Corrected the user turn")
+    turn = TurnName(role="user", time_s=3.0, text=text)
+    moved = Correction(reviewer="vic", kind="time", turn=turn, time_s=2.0)
+    store.append(Action(kind="correction", reviewer="vic", video_id="a", correction=moved))
+    wait_for(
+        page, "seen.said.startsWith('Your correction of the user turn “What is next? ” at 0:03.0 does not apply.')"
+    )
+    wish = "Reviewers disagree about its time (uma: 3.5, vic: 2.0): the source is kept."
+    assert inspect(page)["said"].endswith(wish)
+    assert page.inner_text(".ss-troubles") == wish
+    (torn,) = [turn for turn in inspect(page)["layer"] if turn["isTorn"]]
+    assert (torn["text"], torn["time"]) == (text, 3.0)
+    press(page, "z")
+    taken_back = Action(kind="correction", reviewer="vic", video_id="a", correction=replace(moved, time_s=3.0))
+    store.append(taken_back)

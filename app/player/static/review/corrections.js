@@ -27,7 +27,9 @@ function correctableTurn(player, selected) {
 }
 
 function missingLayerText(player) {
-  if (player.review.state) return "There is no reference to correct.";
+  const isUpload = player.data.reference_digest !== null,
+    cure = isUpload ? ": choose a file of one, under Video, task, settings" : "";
+  if (player.review.state) return `There is no reference to correct${cure}.`;
   return player.review.problem
     ? `The reviews of this video could not be read: ${player.review.problem}.`
     : "The reviews of this video are still being read: press again in a moment.";

@@ -200,7 +200,7 @@ def test_points_of_charts_filter_videos_and_set_thresholds(page: Page) -> None:
     click_chart(
         page, "#heat", box["x"] + 15, box["y"] + 15
     )  # the cell of the least speak and the greatest update threshold
-    wait_for_status(page, r"have speak 0\.05, update 0\.95\.$", status="#swept .status-line")
+    wait_for_status(page, r"Done: speak 0\.05, update 0\.95 set for the next run", status="#swept .status-line")
     for slider in ("#batch_speak", "#speak_threshold"):
         assert page.locator(f"{slider} input[type=number]").input_value() == "0.05"
 

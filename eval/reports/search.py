@@ -49,7 +49,9 @@ _KNOWN: Final[Mapping[str, Sequence[str]]] = {
 _OPEN: Final = ("cause", "step", "video", "class")
 """The fields whose values are those of the moments."""
 MAX_VALUES: Final = 4
-"""A refusal names so many of them."""
+"""So many of them are named where a term has another one."""
+ABSENT: Final = "absent"
+"""Attribute of an empty table of found moments: which term has a value that no moment has."""
 _COMPARE: Final[dict[str, Callable[[Any, Any], Any]]] = {
     ">": operator.gt,
     "<": operator.lt,
@@ -83,10 +85,12 @@ def read_moments(folder: Path) -> pd.DataFrame:
 
 
 def describe_hits(found: pd.DataFrame) -> str:
-    """Return how many moments were found, in how many videos and runs."""
+    """Return how many moments were found, in how many videos and runs, and the term that none can match."""
     num_runs = found["run"].nunique()
     videos = format_count(found["video_id"].nunique(), "video")
-    return f"{format_count(len(found), 'moment')} in {videos}" + (f" of {num_runs} runs" if num_runs > 1 else "")
+    absent = f": {found.attrs[ABSENT]}" if found.attrs.get(ABSENT) else ""
+    of_runs = f" of {num_runs} runs" if num_runs > 1 else ""
+    return f"{format_count(len(found), 'moment')} in {videos}{of_runs}{absent}"
 
 
 @lru_cache(maxsize=8)
@@ -123,20 +127,21 @@ def _trace(table: pd.DataFrame, run: RunFolder) -> pd.DataFrame:
 def search_folders(runs: Mapping[str, Path], query: str, *, marks: Marks | None = None) -> pd.DataFrame:
     """Return the matching moments of run folders by name, with a column ``run`` and without ``words``.
 
-    Raises ``ValueError`` as ``search`` and ``read_moments``, for a term of a diagnosis that no run has, and if nothing
-    is found since no moment has the value of a term.
+    An empty table may have the attribute ``ABSENT``. Raises ``ValueError`` as ``search`` and ``read_moments``, and for
+    a term of a diagnosis that no run has.
     """
     tables = [read_moments(folder) for folder in runs.values()]
     if DIAGNOSED_TERM.search(query) and not any((table["origin"] != "").any() for table in tables):
         raise ValueError("classes and roots need a diagnosis that is not stale: explain the run first")
     found = [search(table, query, marks=marks).drop(columns="words") for table in tables]
-    if not any(map(len, found)):
-        _check_labels(tables, query, marks)
-    return pd.concat(found, keys=list(runs), names=["run"]).reset_index("run").reset_index(drop=True)
+    hits = pd.concat(found, keys=list(runs), names=["run"]).reset_index("run").reset_index(drop=True)
+    if not len(hits):
+        hits.attrs[ABSENT] = _find_absent(tables, query, marks)
+    return hits
 
 
-def _check_labels(tables: Sequence[pd.DataFrame], query: str, marks: Marks | None) -> None:
-    """Raise ``ValueError`` for a term with a cause, step, video or class that no moment has."""
+def _find_absent(tables: Sequence[pd.DataFrame], query: str, marks: Marks | None) -> str:
+    """Return which term has a cause, step, video or class that no moment has; empty if none has."""
     for term in TERM.finditer(query):
         excluded, field, _, value, _ = (group.strip('"') for group in term.groups(default=""))
         if excluded or field not in _OPEN or any(len(search(table, term[0], marks=marks)) for table in tables):
@@ -147,7 +152,8 @@ def _check_labels(tables: Sequence[pd.DataFrame], query: str, marks: Marks | Non
         ]
         more = f" and {len(known) - MAX_VALUES} more" if len(known) > MAX_VALUES else ""
         values = f"values are {', '.join(known[:MAX_VALUES])}{more}" if known else f"no moment has a {field}"
-        raise ValueError(f"{field} has no value {short_repr(value)} in these moments; {values}")
+        return f"{field} has no value {short_repr(value)} in these moments; {values}"
+    return ""
 
 
 def search(moments: pd.DataFrame, query: str, *, marks: Marks | None = None) -> pd.DataFrame:

@@ -18,7 +18,7 @@ from stepscope.engine.io.files import to_json
 from stepscope.engine.plurals import format_count
 from stepscope.engine.records import Step
 from stepscope.eval.metrics.definitions import find_metric
-from stepscope.eval.reports.search import TERM, describe_hits, read_moments
+from stepscope.eval.reports.search import ABSENT, TERM, describe_hits, read_moments
 from stepscope.eval.reports.table_files import Row, read_results
 
 NUM_HITS: Final = 500
@@ -74,6 +74,8 @@ def _describe(
         whole = f"{number}. A click opens one. {f'Marks of failures come {lacking}.' if lacking else marks}"
         whole = whole if rows else "No video is finished yet."
         return whole if found.videos is None else f"{len(videos)} of {number}."
+    if found.moments.attrs.get(ABSENT):
+        return f"{describe_hits(found.moments)}."
     said = f"{describe_hits(found.moments)}, of {number}."
     if len(found.moments) > NUM_HITS:
         said += f" The first {NUM_HITS} moments are shown; the export has all."

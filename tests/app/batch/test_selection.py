@@ -224,7 +224,9 @@ def test_a_search_lists_moments_in_the_rows_of_their_videos(batches: BatchContex
     assert said(batches, None, "wheel").startswith("Choose a run")
     assert "in 0 videos, of 3 videos. Try another term, or search in all" in said(batches, "a", "nosuchword")
     assert "in 0 videos, of 3 videos. Remove a term, or search in all scored" in said(batches, "a", "nosuchword wheel")
-    assert said(batches, "a", "video:zzz") == "video has no value 'zzz' in these moments; values are v0, v1."
+    assert said(batches, "a", "video:zzz") == (
+        "0 moments in 0 videos: video has no value 'zzz' in these moments; values are v0, v1."
+    )
     request: Any = SimpleNamespace(query_params={"search": query, "shown": "a"})
     entered = handlers.enter(batches, select(None), RunInFocus(), request)
     assert (entered.runs, entered.query, json.loads(entered.videos)) == ("a", query, listed)

@@ -114,20 +114,28 @@ class Recording:
             self._prior_run = PriorRun(outputs=tuple(self.outputs), trace=event.trace, written=written)
             self._cache, self._counts = event.cache, event.counts
 
-    def branch(self, intervention: Intervention, *, asked: AskedQuestions | None = None) -> "Recording":
+    def branch(
+        self,
+        intervention: Intervention,
+        *,
+        asked: AskedQuestions | None = None,
+        earlier: "Recording | None" = None,
+    ) -> "Recording":
         """Return a recording of the same frames that differs by an intervention, and has yet to run.
 
         A branch of a branch has both interventions. The branch takes over the KV cache of this recording, so a second
         one must feed the context again. If this run was stopped, the branch has the same number of frames. Before
-        ``kept_until``, its turns are those of this run, or of a branch, run here, with all that differs before.
-        More questions may be ``asked`` while it runs. Sampled texts are drawn again, without reuse. Raises
-        ``ValueError`` for a frame that the run does not have.
+        ``kept_until``, its turns are those of this run, or of ``branch_before``, which is run here unless it is given
+        as ``earlier``, finished. More questions may be ``asked`` while it runs. Sampled texts are drawn again, without
+        reuse. Raises ``ValueError`` for a frame that the run does not have.
         """
         check_type("intervention", intervention, Intervention, "an Intervention")
         change, source = intervention, self
         _check_frames(change, num_frames=len(self.outputs))
         if kept := change.kept_until:
-            source = self._run_before(change, kept)
+            if earlier is None and (earlier := self.branch_before(change)) is not None:
+                deque(earlier.run(), maxlen=0)
+            source = earlier or self
             written = force_outputs(source.outputs, until=kept).turns
             later = {frame: turn for frame, turn in change.turns.items() if frame >= kept}
             change = replace(change, turns={**written, **later}, until=max(kept, change.until))
@@ -149,14 +157,10 @@ class Recording:
             source._prior_run, source._cache = replace(source._prior_run, trace=trace), None
         return recording
 
-    def _run_before(self, change: Intervention, kept: int) -> "Recording":
-        """Return a branch, which has run, with what differs before a frame; this recording if nothing does."""
-        earlier = replace(change.before(kept, fps=self.config.fps), is_probed=False)
-        if earlier == Intervention():
-            return self
-        branch = self.branch(earlier)
-        deque(branch.run(), maxlen=0)
-        return branch
+    def branch_before(self, intervention: Intervention) -> "Recording | None":
+        """Return the branch, yet to run, that differs as another one before its ``kept_until``; None if none does."""
+        earlier = intervention.before(intervention.kept_until, fps=self.config.fps)
+        return self.branch(earlier) if earlier != Intervention() else None
 
     def _can_reuse(self, config: StreamConfig) -> bool:
         """Return whether the results of this run are those of the same tokens under other settings."""

@@ -13,6 +13,7 @@ from typing import Any, Final, NamedTuple
 import gradio as gr
 
 from stepscope.app.batch.file_rows import ENDINGS, make_table_row
+from stepscope.app.batch.runs.videos import describe_text
 from stepscope.app.controls.widgets import AT_ONCE, SCORING, Updates, make_status_line, wire
 from stepscope.app.core.batch_context import BatchContext
 from stepscope.app.core.results import format_interval
@@ -26,8 +27,8 @@ from stepscope.app.window.context import AppContext
 from stepscope.app.window.landing import Destination
 from stepscope.engine.io.files import write_csv
 from stepscope.engine.plurals import format_count
+from stepscope.engine.records import Step
 from stepscope.eval.annotations.corrections import TurnName
-from stepscope.eval.data.samples import Role
 from stepscope.eval.protocols import PROTOCOLS
 from stepscope.eval.protocols.rules import Rule, parse_rules
 from stepscope.eval.reports import protocol_table
@@ -169,13 +170,18 @@ def _list_turns(batches: BatchContext, shown: ShownProtocols) -> list[list[str |
             names.get(turn.video_id, turn.video_id),
             turn.time_s,
             run,
-            turn.text,
+            describe_text(turn.text, _find_steps(batches, shown, turn.video_id)),
             ", ".join(turn.met),
             ", ".join(turn.missed),
         ]
         for run, turns in shown.turns.items()
         for turn in turns
     ]
+
+
+def _find_steps(batches: BatchContext, shown: ShownProtocols, video_id: str) -> Sequence[Step]:
+    sample = batches.find_sample(shown.runs[0], video_id)
+    return sample.steps if sample is not None else ()
 
 
 def open_turn(
@@ -186,14 +192,16 @@ def open_turn(
         return opening.refuse(ValueError("no run is shown; choose one"))
     short_name, time_s, run, text, *_ = event.row_value
     video_id = batches.find_video(shown.runs[0], str(short_name))
-    turns = shown.turns.get(run, ())
-    role: Role = next((one.role for one in turns if (one.time_s, one.text) == (time_s, text)), "assistant")
+    steps = _find_steps(batches, shown, video_id)
+    alike = (one for one in shown.turns.get(run, ()) if (one.video_id, one.time_s) == (video_id, time_s))
+    turn = next((one for one in alike if describe_text(one.text, steps) == text), None)
+    name = None if turn is None else TurnName(role=turn.role, time_s=turn.time_s, text=turn.text)
     return opening.open_moment(
         context,
         batches,
         video_id,
         names=shown.runs,
-        destination=Destination(at=float(time_s), turn=TurnName(role=role, time_s=float(time_s), text=text)),
+        destination=Destination(at=float(time_s), turn=name),
         is_b_above=run != shown.runs[0],
     )
 

@@ -88,12 +88,9 @@ def begin_branch(context: AppContext, live: LiveRun, plan: PlannedBranch) -> Gen
     if recording is None:
         plan_branch(context, root, plan.changes)  # that of a link was not checked yet
         recording = make_recording(context, root)
-        pace = Pace(UPDATE_INTERVAL_S, due_at_once=False)
-        for number, _ in enumerate(recording.run(), start=1):
-            if live.is_cancelled:
-                return
-            if pace.is_due():
-                yield show_rerunning(root, number, "Making the run again, which the branch differs from")
+        yield from _run(recording, live, "Making the run again, which the branch differs from")
+        if live.is_cancelled:
+            return
     if live.linked_digest == root.digest:
         live.linked_digest = None
     outputs = tuple(recording.outputs)
@@ -104,13 +101,28 @@ def begin_branch(context: AppContext, live: LiveRun, plan: PlannedBranch) -> Gen
         lengths = {"lookahead": FRAMES_PER_PASS, "max_seq_len": model.max_context}
         bounded = {name: min(getattr(change.config, name), limit) for name, limit in lengths.items()}
         change = replace(change, config=replace(change.config, **bounded))
-    plan.recording, live.recording = recording, recording.branch(change)
+    if (earlier := recording.branch_before(change)) is not None:
+        yield from _run(earlier, live, "Running with the changes before its settings or its task")
+        if live.is_cancelled:
+            return
+    plan.recording, live.recording = recording, recording.branch(change, earlier=earlier)
     task, config = change.change_task(root.task), change.config or root.config
     branch = Branch(root=root, changes=plan.changes, name=describe_changes(content, root, name_steps(task)))
     live.other = replace(plan.beside or root, letter="A")
     again = root.before_first_frame(task=task, settings=context.settings)
     clip = _fit_reference(root.clip, task)
     live.run = replace(again, clip=clip, config=config, typed_task=None, letter="B", kept=None, branch=branch)
+
+
+def _run(recording: Recording, live: LiveRun, words: str) -> Generator[PlayerView]:
+    """Run a recording of the run of ``live`` and yield the progress, until it is cancelled."""
+    assert live.run is not None
+    pace = Pace(UPDATE_INTERVAL_S, due_at_once=False)
+    for number, _ in enumerate(recording.run(), start=1):
+        if live.is_cancelled:
+            return
+        if pace.is_due():
+            yield show_rerunning(live.run, number, words)
 
 
 def _read(root: Run, text: str, num_frames: int) -> tuple[Intervention, list[Mapping[str, Any]]]:

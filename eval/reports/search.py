@@ -48,7 +48,7 @@ _KNOWN: Final[Mapping[str, Sequence[str]]] = {
 """Values of the fields with a closed list."""
 _OPEN: Final = ("cause", "step", "video", "class")
 """The fields whose values are those of the moments."""
-MAX_VALUES: Final = 4
+_MAX_VALUES: Final = 4
 """So many of them are named where a term has another one."""
 ABSENT: Final = "absent"
 """Attribute of an empty table of found moments: which term has a value that no moment has."""
@@ -150,8 +150,8 @@ def _find_absent(tables: Sequence[pd.DataFrame], query: str, marks: Marks | None
         known = [
             *dict.fromkeys(one for label in labels for one in (label.split() if field == "step" else [label]) if one)
         ]
-        more = f" and {len(known) - MAX_VALUES} more" if len(known) > MAX_VALUES else ""
-        values = f"values are {', '.join(known[:MAX_VALUES])}{more}" if known else f"no moment has a {field}"
+        more = f" and {len(known) - _MAX_VALUES} more" if len(known) > _MAX_VALUES else ""
+        values = f"values are {', '.join(known[:_MAX_VALUES])}{more}" if known else f"no moment has a {field}"
         return f"{field} has no value {short_repr(value)} in these moments; {values}"
     return ""
 

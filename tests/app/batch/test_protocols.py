@@ -3,6 +3,7 @@
 import csv
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -75,6 +76,13 @@ def test_a_click_on_a_turn_opens_the_player_there(context: AppContext, page: Bat
     packed = json.loads(opened.player)
     assert (opened.tabs.selected, packed["landing"]["time"], packed["video_id"]) == ("player", 2.0, "v1")
     assert packed["run_name"] == "late"
+    assert packed["landing"]["event"] is not None, "the turn is selected"
+    update = replace(shown.turns["late"][0], video_id="v1", role="update", text="S1->start", time_s=1.0)
+    shown = shown._replace(turns={"late": (update,)})
+    [row] = tab._list_turns(page, shown)
+    assert row[3] == "began: attach the wheel"
+    clicked: Any = SimpleNamespace(row_value=row)
+    assert json.loads(tab.open_turn(context, page, shown, clicked).player)["landing"]["time"] == 1.0
     with pytest.warns(UserWarning, match="no run is shown"):
         tab.open_turn(context, page, None, event)
 

@@ -11,6 +11,7 @@ import pytest
 from stepscope.app.core.places import MAX_LINKED_CHANGES, link_params
 from stepscope.app.core.run import write_content
 from stepscope.app.player import streaming
+from stepscope.app.player.branches import begin_branch, plan_branch
 from stepscope.app.player.commands import BranchRequest
 from stepscope.app.player.opening import open_link
 from stepscope.app.player.views import PlayerView, task_boxes
@@ -88,6 +89,23 @@ def test_a_chain_has_one_list_of_changes_and_shows_each_branch_beside_the_one_be
     assert "branch" not in packed["other"], "it lacks the changes of the branch that was shown"
     alone = queue(context, kept.live, "")
     assert json.loads(alone.player)["run"] == plain.run.digest
+
+
+def test_a_change_before_settings_keeps_its_effect_and_its_run_can_be_cancelled(
+    context: AppContext, plain: LiveRun
+) -> None:
+    assert plain.run is not None
+    alone, _ = branch(context, plain, SAYS)
+    assert alone.run is not None
+    both = f"{SAYS}- time: 4\n  settings: {{speak_threshold: {plain.run.config.speak_threshold}}}"
+    now, _ = branch(context, plain, both)
+    assert now.run is not None
+    decided = [[(one.response, one.updates, one.dst_state) for one in run.outputs] for run in (alone.run, now.run)]
+    assert decided[0] == decided[1], "the settings are those in force"
+    live = LiveRun(run=plain.run, branch=plan_branch(context, plain.run, both, recording=plain.recording))
+    live.is_cancelled = True
+    assert list(begin_branch(context, live, live.branch)) == []  # type: ignore[arg-type]
+    assert live.run is plain.run
 
 
 def test_steps_in_another_order_are_scored_and_others_are_not(context: AppContext, plain: LiveRun) -> None:

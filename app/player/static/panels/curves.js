@@ -3,9 +3,10 @@
 import { sleep } from "../state/increments.js";
 import { createNode, escapeMarkup } from "../dom/dom.js";
 import { loadPlotly, pace } from "../dom/plotly.js";
-import { Curve, rates, thresholdWords, whyUnscored } from "../state/data.js";
+import { Curve, rates, thresholdWords } from "../state/data.js";
 import { baseLayout, CONFIG } from "../signals/figure.js";
 import { decidingSignals } from "../state/signals.js";
+import { whyUnscored } from "../state/stops.js";
 
 const CHUNK_MS = 10; // of computing, between which the page answers
 const MAX_LETTERS = 60; // of a title

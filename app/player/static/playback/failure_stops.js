@@ -1,13 +1,13 @@
 // Stepping through the stops, or through the moments of a search or to settle, and the chips that choose stops.
 
 import { requestPaint } from "../timeline/chart.js";
-import { clockText, KINDS, STOP_SIGNS, whyUnscored } from "../state/data.js";
+import { clockText, KINDS, STOP_SIGNS } from "../state/data.js";
 import { createButton, createNode, setStatus } from "../dom/dom.js";
 import { currentEvent } from "../events/opinions.js";
 import { drawReason, drawRootsChip } from "./reason.js";
 import { redrawPlayhead } from "../clock/playhead.js";
 import { goToFailure } from "./selection.js";
-import { canFail, isChosen, stopNoun, stopText } from "../state/stops.js";
+import { canFail, isChosen, stopNoun, stopText, whyUnscored } from "../state/stops.js";
 
 function whyNoFailures(player) {
   if (!player.data.has_reference) return whyUnscored(player.data);

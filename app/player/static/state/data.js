@@ -38,13 +38,6 @@ export function referenceWord(data) {
   return data?.is_copied && !data.has_reference ? "copy" : "reference";
 }
 
-// Why a run without a reference has neither scores nor failures.
-export function whyUnscored({ has_other_steps, is_copied }) {
-  if (has_other_steps) return "No scores: the steps differ from those of the reference.";
-  const copied = ": the turns are a copy of the model's own. Correct them, then tick “score by corrected”";
-  return `There is no reference to score against${is_copied ? copied : ""}.`;
-}
-
 export const SIGNS = {
   // lanes add signs of their own
   "✓":

@@ -7,6 +7,13 @@ export function canFail(data) {
   return data.has_reference && data.is_judged && !data.isReferenceAlone;
 }
 
+// Why a run without a reference has neither scores nor failures.
+export function whyUnscored({ has_other_steps, is_copied }) {
+  if (has_other_steps) return "No scores: the steps differ from those of the reference.";
+  const copied = ": the turns are a copy of the model's own. Correct them, then tick “score by corrected”";
+  return `There is no reference to score against${is_copied ? copied : ""}.`;
+}
+
 // The line of a stop, with its place among the chosen ones: "Mistake 2 of 3 · 0:09.5 · The assistant ...", or for a
 // reviewer "Failure 2 of 4 · ✕ missed: silent ... · 0:09.5". Texts of low similarity are counted by themselves.
 export function stopText(player, stop) {
